@@ -1,0 +1,1 @@
+"""The source of our promises: types without behaviour. `make gen` prints them into `contracts/` at the root."""

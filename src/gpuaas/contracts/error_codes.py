@@ -1,0 +1,136 @@
+"""The error catalogue: every code that can leave the API, the kind of fault it is, and the sentence that explains it.
+A code is never renamed and never means something else later."""
+
+from enum import StrEnum
+
+from gpuaas.kit import errors as kind
+
+
+class Code(StrEnum):
+    # the request itself
+    REQUEST_MALFORMED = "request_malformed"
+    REQUEST_INVALID = "request_invalid"
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_TIMEOUT = "body_timeout"
+    CONTENT_TYPE_UNSUPPORTED = "content_type_unsupported"
+    CONTENT_ENCODING_UNSUPPORTED = "content_encoding_unsupported"
+    CURSOR_REFUSED = "cursor_refused"
+    ROUTE_MISSING = "route_missing"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    # who you are and what you may
+    CREDENTIAL_MISSING = "credential_missing"
+    CREDENTIAL_INVALID = "credential_invalid"
+    CREDENTIAL_EXPIRED = "credential_expired"
+    CREDENTIAL_REVOKED = "credential_revoked"
+    PERMISSION_DENIED = "permission_denied"
+    OPERATION_NOT_IN_ALLOW_LIST = "operation_not_in_allow_list"
+    ACCOUNT_DISABLED = "account_disabled"
+    # idempotency and load
+    IDEMPOTENCY_KEY_REQUIRED = "idempotency_key_required"
+    IDEMPOTENCY_KEY_INVALID = "idempotency_key_invalid"
+    IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused"
+    REQUEST_IN_PROGRESS = "request_in_progress"
+    RATE_LIMITED = "rate_limited"
+    OVERLOADED = "overloaded"
+    DEPENDENCY_UNAVAILABLE = "dependency_unavailable"
+    INTERNAL = "internal"
+    # identity
+    ORG_MISSING = "org_missing"
+    ORG_NAME_TAKEN = "org_name_taken"
+    ORG_IS_PERSONAL = "org_is_personal"
+    ORG_NOT_EMPTY = "org_not_empty"
+    PROJECT_MISSING = "project_missing"
+    PROJECT_NAME_TAKEN = "project_name_taken"
+    MEMBER_MISSING = "member_missing"
+    MEMBER_EXISTS = "member_exists"
+    LAST_OWNER = "last_owner"
+    ROLE_ABOVE_YOURS = "role_above_yours"
+    INVITATION_MISSING = "invitation_missing"
+    INVITATION_EXISTS = "invitation_exists"
+    INVITATION_NOT_FOR_YOU = "invitation_not_for_you"
+    SERVICE_ACCOUNT_MISSING = "service_account_missing"
+    SERVICE_ACCOUNT_NAME_TAKEN = "service_account_name_taken"
+    SERVICE_ACCOUNT_KEY_MISSING = "service_account_key_missing"
+    SERVICE_ACCOUNT_KEY_LIMIT = "service_account_key_limit"
+    OPERATION_UNKNOWN = "operation_unknown"
+    SSH_KEY_MISSING = "ssh_key_missing"
+    SSH_KEY_INVALID = "ssh_key_invalid"
+    SSH_KEY_EXISTS = "ssh_key_exists"
+    SSH_KEY_LIMIT = "ssh_key_limit"
+    USER_MISSING = "user_missing"
+    SELF_CHANGE_REFUSED = "self_change_refused"
+    LOGIN_FAILED = "login_failed"
+    LOGIN_STATE_UNKNOWN = "login_state_unknown"
+    REFRESH_REFUSED = "refresh_refused"
+    REDIRECT_REFUSED = "redirect_refused"
+    # policy
+    POLICY_KEY_MISSING = "policy_key_missing"
+    POLICY_VALUE_REFUSED = "policy_value_refused"
+    POLICY_GUARDRAIL = "policy_guardrail"
+    POLICY_OVERRIDE_MISSING = "policy_override_missing"
+    # events
+    DEAD_LETTER_MISSING = "dead_letter_missing"
+    STATE_MOVE_REFUSED = "state_move_refused"
+
+
+C = Code
+CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
+    C.REQUEST_MALFORMED: (kind.Invalid, "The request could not be read as what this operation takes."),
+    C.REQUEST_INVALID: (kind.Refused, "The request was read, but a value in it is not acceptable."),
+    C.BODY_TOO_LARGE: (kind.TooLarge, "The body is larger than this operation takes."),
+    C.BODY_TIMEOUT: (kind.Invalid, "The body did not arrive in time. Send it again, faster or smaller."),
+    C.CONTENT_TYPE_UNSUPPORTED: (kind.WrongType, "Send the body as application/json."),
+    C.CONTENT_ENCODING_UNSUPPORTED: (kind.WrongType, "Send the body without a content encoding."),
+    C.CURSOR_REFUSED: (kind.Invalid, "The cursor was not made for this list. Start again without it."),
+    C.ROUTE_MISSING: (kind.Missing, "There is nothing at this path. See /api/docs."),
+    C.METHOD_NOT_ALLOWED: (kind.NotAllowed, "This path does not take this method; Allow lists those it takes."),
+    C.CREDENTIAL_MISSING: (kind.Unauthenticated, "Send an access token or a service-account key as Bearer."),
+    C.CREDENTIAL_INVALID: (kind.Unauthenticated, "The credential is not one we know. Log in again."),
+    C.CREDENTIAL_EXPIRED: (kind.Unauthenticated, "The credential has expired. Refresh it or log in again."),
+    C.CREDENTIAL_REVOKED: (kind.Unauthenticated, "The credential was revoked. Log in again."),
+    C.PERMISSION_DENIED: (kind.Denied, "Your role does not include this permission. Ask an admin or owner."),
+    C.OPERATION_NOT_IN_ALLOW_LIST: (kind.Denied, "This service account's allow-list does not hold the operation."),
+    C.ACCOUNT_DISABLED: (kind.Denied, "This account is disabled. Ask the operator."),
+    C.IDEMPOTENCY_KEY_REQUIRED: (kind.Invalid, "Every change needs an Idempotency-Key header; a random UUID does."),
+    C.IDEMPOTENCY_KEY_INVALID: (kind.Invalid, "An Idempotency-Key is 1 to 200 visible ASCII characters."),
+    C.IDEMPOTENCY_KEY_REUSED: (kind.Refused, "This Idempotency-Key was used with another request. Use a new one."),
+    C.REQUEST_IN_PROGRESS: (kind.Conflict, "The same request is being worked on. Try again shortly."),
+    C.RATE_LIMITED: (kind.Limited, "Too many requests. Wait as long as Retry-After says."),
+    C.OVERLOADED: (kind.Unavailable, "Too many requests are waiting. Try again as Retry-After says."),
+    C.DEPENDENCY_UNAVAILABLE: (kind.Unavailable, "Something we need is away. Try again as Retry-After says."),
+    C.INTERNAL: (kind.Broken, "Something failed on our side. The correlation id tells the operator what."),
+    C.ORG_MISSING: (kind.Missing, "There is no such organisation, or you are not in it."),
+    C.ORG_NAME_TAKEN: (kind.Conflict, "An organisation of this name exists. Choose another name."),
+    C.ORG_IS_PERSONAL: (kind.Conflict, "A personal organisation has one member and stays. Create another one."),
+    C.ORG_NOT_EMPTY: (kind.Conflict, "The organisation still has projects. Delete them first."),
+    C.PROJECT_MISSING: (kind.Missing, "There is no such project, or you are not in its organisation."),
+    C.PROJECT_NAME_TAKEN: (kind.Conflict, "The organisation has a project of this name. Choose another name."),
+    C.MEMBER_MISSING: (kind.Missing, "There is no such member here."),
+    C.MEMBER_EXISTS: (kind.Conflict, "This person is a member already. Change the role instead."),
+    C.LAST_OWNER: (kind.Conflict, "An organisation keeps at least one owner. Make another member owner first."),
+    C.ROLE_ABOVE_YOURS: (kind.Denied, "You cannot give, change or remove a role above your own."),
+    C.INVITATION_MISSING: (kind.Missing, "There is no such invitation, or it has expired or was used."),
+    C.INVITATION_EXISTS: (kind.Conflict, "This address has an open invitation. Revoke it first."),
+    C.INVITATION_NOT_FOR_YOU: (kind.Denied, "The invitation is for another email address. Log in with that one."),
+    C.SERVICE_ACCOUNT_MISSING: (kind.Missing, "There is no such service account here."),
+    C.SERVICE_ACCOUNT_NAME_TAKEN: (kind.Conflict, "A service account of this name exists. Choose another name."),
+    C.SERVICE_ACCOUNT_KEY_MISSING: (kind.Missing, "The service account has no such key."),
+    C.SERVICE_ACCOUNT_KEY_LIMIT: (kind.Conflict, "The service account has as many live keys as allowed. Revoke one."),
+    C.OPERATION_UNKNOWN: (kind.Refused, "The allow-list names an operation that does not exist. See /api/docs."),
+    C.SSH_KEY_MISSING: (kind.Missing, "You have no such SSH key."),
+    C.SSH_KEY_INVALID: (kind.Refused, "This is not an SSH public key we accept; the reason says why."),
+    C.SSH_KEY_EXISTS: (kind.Conflict, "You have this SSH key already."),
+    C.SSH_KEY_LIMIT: (kind.Conflict, "You have as many SSH keys as allowed. Delete one first."),
+    C.USER_MISSING: (kind.Missing, "There is no such user."),
+    C.SELF_CHANGE_REFUSED: (kind.Conflict, "You cannot do this to yourself. Ask another admin."),
+    C.LOGIN_FAILED: (kind.Unauthenticated, "The identity provider did not accept the login. Start it again."),
+    C.LOGIN_STATE_UNKNOWN: (kind.Refused, "This login was not started here, or too long ago. Start it again."),
+    C.REFRESH_REFUSED: (kind.Unauthenticated, "The session has ended. Log in again."),
+    C.REDIRECT_REFUSED: (kind.Refused, "The redirect address is not one that is allowed."),
+    C.POLICY_KEY_MISSING: (kind.Missing, "There is no policy of this name. List them to see all."),
+    C.POLICY_VALUE_REFUSED: (kind.Refused, "The value does not fit the policy's type or bounds."),
+    C.POLICY_GUARDRAIL: (kind.Conflict, "A guardrail set above does not allow this value."),
+    C.POLICY_OVERRIDE_MISSING: (kind.Missing, "The policy is not overridden here."),
+    C.DEAD_LETTER_MISSING: (kind.Missing, "There is no such dead letter."),
+    C.STATE_MOVE_REFUSED: (kind.Conflict, "It is not in a state from which this is possible. Look at it again."),
+}

@@ -1,0 +1,1 @@
+"""What travels over HTTP: request and response types, one file per domain."""
