@@ -1,0 +1,1 @@
+"""What the machinery is made of: `postgres` and `http` for everybody, the rest chosen by programs."""
