@@ -1,0 +1,1 @@
+"""Fixtures every test may ask for; what they are made of is in tests/support."""
