@@ -32,9 +32,7 @@ host  all all ::1/128      scram-sha-256
 """
 
 
-def make_cluster(
-    home: Path, binaries: Path, secrets: SecretFile, account: Account | None, *, durable: bool
-) -> Path:
+def make_cluster(home: Path, binaries: Path, secrets: SecretFile, account: Account | None, *, durable: bool) -> Path:
     """The cluster's directory, made on first use; refused when another major version made it."""
     cluster, draft = home / "data", home / "data.new"
     if cluster.is_dir():
@@ -57,9 +55,7 @@ def passwords(secrets: SecretFile) -> dict[str, str]:
     known = secrets.read()
     missing = [name for name in _SECRET_NAMES.values() if name not in known]
     if missing:
-        raise EmbeddedError(
-            f"{secrets.path} lacks {', '.join(missing)}, which the database needs: restore it"
-        )
+        raise EmbeddedError(f"{secrets.path} lacks {', '.join(missing)}, which the database needs: restore it")
     return {role: known[name] for role, name in _SECRET_NAMES.items()}
 
 

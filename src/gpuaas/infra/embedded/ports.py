@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 
@@ -16,14 +17,16 @@ _TRIES = 200
 
 
 def port_is_free(port: int, host: str = LOOPBACK) -> bool:
-    """Whether a server could listen there now."""
+    """Whether nobody listens there now; an error when we may not or cannot listen at all."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
     return True
 
 

@@ -43,9 +43,7 @@ class SecretFile:
         """The secret called `name`, made and kept now if it was never made; two at once agree on one."""
         known = self.read()
         if name not in known:
-            with ExclusiveLock(
-                self.path.with_name(f".{self.path.name}.lock"), self.path.name, wait_seconds=5
-            ):
+            with ExclusiveLock(self.path.with_name(f".{self.path.name}.lock"), self.path.name, wait_seconds=5):
                 known = self.read()
                 if name not in known:
                     known[name] = make()

@@ -97,9 +97,7 @@ class EmbeddedServer(ABC):
                 said = "; ".join(last_lines(self.log, 3, after=self._log_start)) or "it said nothing"
                 raise EmbeddedError(f"{self.name} did not start: {said}")
             if time.monotonic() > give_up_at:
-                raise EmbeddedError(
-                    f"{self.name} is not ready after {_READY_TIMEOUT_SECONDS:.0f} s: see {self.log}"
-                )
+                raise EmbeddedError(f"{self.name} is not ready after {_READY_TIMEOUT_SECONDS:.0f} s: see {self.log}")
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:

@@ -1,0 +1,135 @@
+"""One run of the product: what is started in which order, and stopped in which.
+
+Stopping undoes exactly what was started, however far the start came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+
+from gpuaas.infra.embedded.child import Identity, identify, spawn
+from gpuaas.infra.embedded.logs import last_lines, open_log
+from gpuaas.infra.embedded.ports import LOOPBACK, free_port
+from gpuaas.processes.up.data_directory import DataDirectory
+from gpuaas.processes.up.environment import Address, choose_address, program_environment
+from gpuaas.processes.up.errors import UpError
+from gpuaas.processes.up.options import Options
+from gpuaas.processes.up.program import gpuaas_program
+from gpuaas.processes.up.ready_file import ReadyFile
+from gpuaas.processes.up.report import Report
+from gpuaas.processes.up.run_record import end_last_run, save_run
+from gpuaas.processes.up.seed import Login, demo_logins
+from gpuaas.processes.up.servers import Servers, ServerUrls, migrate
+from gpuaas.processes.up.supervisor import Supervisor, exited
+from gpuaas.processes.up.together import together
+
+PROGRAMS = ("api", "relay", "worker")
+SERVERS = ("nats", "postgres")
+STOPPING_ORDER = ("api", "worker", "relay", *SERVERS)
+
+
+class Product:
+    """PostgreSQL, NATS, the schema, the programs and the demo, from `start` to `stop`."""
+
+    def __init__(self, options: Options, environ: Mapping[str, str], data: DataDirectory, report: Report) -> None:
+        self._options = options
+        self._environ = environ
+        self._data = data
+        self._report = report
+        self._ready_file = ReadyFile(options.ready_file)
+        self._record = data.path / "run.json"
+        self._servers = Servers(environ, data.path)
+        self.supervisor = Supervisor(report.trouble, self._processes_changed)
+
+    async def start(self) -> tuple[str, list[Login]]:
+        """Returns once everything is ready: where it is, and who can log in."""
+        self._ready_file.clear()
+        left = await asyncio.to_thread(end_last_run, self._record)
+        if left:
+            self._report.trouble(f"ended {', '.join(left)}, left running by an earlier start")
+        address = choose_address(self._environ, self._options.port)
+        if address.remark:
+            self._report.trouble(address.remark)
+        urls = await self._servers.start(self.supervisor, self._report)
+        async with self._report.step("database") as remarks:
+            remarks.append(await migrate(urls))
+        logins = demo_logins(self._data.path) if self._options.demo else []
+        health = await self._start_programs(urls, address)
+        self._ready_file.write(self._ready(urls, address, logins, health))
+        return address.public_url, logins
+
+    async def stop(self, force: asyncio.Event) -> None:
+        """End everything in order; at once when forced."""
+        self._ready_file.remove()
+        await self.supervisor.stop(STOPPING_ORDER, force)
+        self._servers.release()
+        self._record.unlink(missing_ok=True)
+
+    async def _start_programs(self, urls: ServerUrls, address: Address) -> dict[str, str]:
+        """Start the programs and the demo side by side; the base URL of each program's health."""
+        health: dict[str, str] = {}
+        work, taken = [], {address.port}
+        for name in PROGRAMS:
+            port = free_port(taken=frozenset(taken))
+            taken.add(port)
+            health[name] = address.local_url if name == "api" else f"http://{LOOPBACK}:{port}"
+            env = program_environment(
+                self._environ, urls, address, master_key=self._data.master_key(), health_port=port
+            )
+            work.append(self._start_program(name, env, health[name]))
+            if name == "api" and self._options.demo:
+                work.append(self._seed(env))
+        await together(*work)
+        return health
+
+    async def _start_program(self, name: str, env: Mapping[str, str], health: str) -> None:
+        async with self._report.step(name):
+            await self.supervisor.start(gpuaas_program(name, env, f"{health}/readyz", self._data.logs))
+
+    async def _seed(self, env: Mapping[str, str]) -> None:
+        argv = [sys.executable, "-m", "gpuaas.processes.up.seed", str(self._data.path)]
+        log = open_log(self._data.logs, "seed")
+        async with self._report.step("demo"):
+            child = spawn(argv, log=log, cwd=self._data.path, env=env)
+            try:
+                code = await exited(child)
+            finally:
+                child.kill()
+        if code != 0:
+            raise UpError(f"the demo could not be made (exit {code}); {log} ends with:", last_lines(log, 8))
+
+    def _ready(
+        self, urls: ServerUrls, address: Address, logins: list[Login], health: Mapping[str, str]
+    ) -> dict[str, object]:
+        return {
+            "url": address.public_url,
+            "api_url": f"{address.public_url}/api/v1",
+            "logins": [{"role": one.role, "email": one.email, "password": one.password} for one in logins],
+            **self._processes(),
+            "health_urls": dict(health),
+            "data_dir": str(self._data.path),
+            "logs_dir": str(self._data.logs),
+            "database_url": urls.database,
+            "database_owner_url": urls.database_owner,
+            "nats_url": urls.nats,
+        }
+
+    def _processes(self) -> dict[str, object]:
+        running = self.supervisor.processes()
+        return {
+            "pid": os.getpid(),
+            "programs": {name: pid for name, pid in running.items() if name not in SERVERS},
+            "servers": {name: pid for name, pid in running.items() if name in SERVERS},
+        }
+
+    def _processes_changed(self) -> None:
+        running: dict[str, Identity] = {}
+        for name, pid in self.supervisor.processes().items():
+            identity = identify(pid)
+            if identity is not None and name not in SERVERS:  # servers recognise their own leftovers
+                running[name] = identity
+        save_run(self._record, running)
+        self._ready_file.update(self._processes())
