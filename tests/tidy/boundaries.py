@@ -31,7 +31,7 @@ SQL = re.compile(
 )
 # Beside the stores: the machinery's own tables (rates, idempotency keys) and the roles of a new cluster.
 SQL_HOMES = re.compile(
-    r"src/gpuaas/(domains/.+/store\.py|infra/postgres/.+|infra/http/(rate|idempotency)\.py|infra/embedded/cluster\.py)"
+    r"src/gpuaas/(domains/.+/store\.py|infra/postgres/.+|infra/http/(rate|pipeline)\.py|infra/embedded/cluster\.py)"
 )
 ENVIRONMENT_READERS = re.compile(r"src/gpuaas/processes/(settings|\w+/(main|entry|settings))\.py")
 
@@ -78,11 +78,7 @@ def states_move(source: Source, repo: Repo) -> Iterator[Finding]:
             yield source.finding(node, "assigns .state")
         if isinstance(node, ast.Call):
             called = dotted(node.func).rsplit(".", 1)[-1]
-            named = (
-                len(node.args) > 1
-                and isinstance(node.args[1], ast.Constant)
-                and node.args[1].value == "state"
-            )
+            named = len(node.args) > 1 and isinstance(node.args[1], ast.Constant) and node.args[1].value == "state"
             if called == "setattr" and named:
                 yield source.finding(node, "sets the state")
             if called == "replace" and any(keyword.arg == "state" for keyword in node.keywords):
@@ -126,9 +122,7 @@ def nobody_commits(source: Source, repo: Repo) -> Iterator[Finding]:
     ],
 )
 def one_clock(source: Source, repo: Repo) -> Iterator[Finding]:
-    forbidden = re.compile(
-        r"(.*\.)?(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|gmtime|localtime))"
-    )
+    forbidden = re.compile(r"(.*\.)?(datetime\.(now|utcnow|today)|date\.today|time\.(time|time_ns|gmtime|localtime))")
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Attribute) and forbidden.fullmatch(dotted(node)):
             yield source.finding(node, f"{dotted(node)}: ask gpuaas.kit.clock")
@@ -246,9 +240,7 @@ def banned_imports(source: Source, repo: Repo) -> Iterator[Finding]:
             if within(name, (package,)):
                 yield source.finding(node, f"{package}: {why}")
         if "BaseHTTPMiddleware" in name:
-            yield source.finding(
-                node, "BaseHTTPMiddleware costs 0.2 ms a request: write pure ASGI middleware"
-            )
+            yield source.finding(node, "BaseHTTPMiddleware costs 0.2 ms a request: write pure ASGI middleware")
 
 
 HANDLER = "@operation('GET', '/a')\nasync def a_read(cx):\n"
@@ -270,11 +262,7 @@ def thin_handlers(source: Source, repo: Repo) -> Iterator[Finding]:
             continue
         statements = sum(isinstance(inner, ast.stmt) for inner in ast.walk(node)) - 1
         if statements > MAX_HANDLER_STATEMENTS:
-            yield source.finding(
-                node, f"{node.name} has {statements} statements: the verb is the service's", node.name
-            )
+            yield source.finding(node, f"{node.name} has {statements} statements: the verb is the service's", node.name)
         for inner in ast.walk(node):
-            if isinstance(inner, ast.Call) and re.fullmatch(
-                r"cx\.tx\.(row|rows|value|run)", dotted(inner.func)
-            ):
+            if isinstance(inner, ast.Call) and re.fullmatch(r"cx\.tx\.(row|rows|value|run)", dotted(inner.func)):
                 yield source.finding(inner, f"{node.name} asks the database itself", node.name)

@@ -13,9 +13,7 @@ MAX_MAIN_LINES = 150
 NAMELESS = frozenset({"util", "utils", "helper", "helpers", "common", "misc"})
 REQUIREMENT = re.compile(r"\b(ID|EDGE|POL|INV|ALLOC|NODE|SLICE|MAAS|BILL|PAY|EVT|TERM|STO|APP|UX|OPS)-\d+\b")
 LATER = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X|HA" + r"CK)\b")
-FILLER = frozenset(
-    {"a", "an", "and", "for", "is", "of", "on", "the", "this", "to", "module", "class", "function"}
-)
+FILLER = frozenset({"a", "an", "and", "for", "is", "of", "on", "the", "this", "to", "module", "class", "function"})
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -39,9 +37,7 @@ def short_files(source: Source, repo: Repo) -> Iterator[Finding]:
 )
 def short_mains(source: Source, repo: Repo) -> Iterator[Finding]:
     if len(source.lines) > MAX_MAIN_LINES:
-        yield source.finding(
-            1, f"{len(source.lines)} lines; main reads settings, picks implementations, lists parts"
-        )
+        yield source.finding(1, f"{len(source.lines)} lines; main reads settings, picks implementations, lists parts")
 
 
 @rule(
@@ -145,23 +141,14 @@ def stem(word: str) -> str:
     ],
     good=[
         {"src/gpuaas/kit/x.py": "import os  # no" + "qa: F401 - re-exported for callers\n"},
-        {
-            "src/gpuaas/kit/x.py": "x = y()  # type: ig"
-            + "nore[attr-defined]  # asyncpg builds it at run time\n"
-        },
+        {"src/gpuaas/kit/x.py": "x = y()  # type: ig" + "nore[attr-defined]  # asyncpg builds it at run time\n"},
     ],
 )
 def exemptions_explain(source: Source, repo: Repo) -> Iterator[Finding]:
-    exemption = re.compile(
-        r"#\s*(no" + r"qa(:\s*[A-Z0-9, ]+\d)?|type:\s*ig" + r"nore(\[[a-z, -]+\])?)(?P<reason>.*)$"
-    )
+    exemption = re.compile(r"#\s*(no" + r"qa(:\s*[A-Z0-9, ]+\d)?|type:\s*ig" + r"nore(\[[a-z, -]+\])?)(?P<reason>.*)$")
     for number, line in enumerate(source.lines, start=1):
         match = exemption.search(line)
-        if (
-            match
-            and len(re.findall(r"[a-z]{2,}", match["reason"].lower())) < 2
-            and not inside_string(line, match)
-        ):
+        if match and len(re.findall(r"[a-z]{2,}", match["reason"].lower())) < 2 and not inside_string(line, match):
             yield source.finding(number, "say why, after the code")
 
 

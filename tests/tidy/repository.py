@@ -21,9 +21,7 @@ SECRETS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{15,}\.eyJ[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{20,}"
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-CODE_PATH = re.compile(
-    r"`((?:src|tests|docs|migrations|contracts|scripts|requirements|bench|\.ci)/[\w./-]*)`"
-)
+CODE_PATH = re.compile(r"`((?:src|tests|docs|migrations|contracts|scripts|requirements|bench|\.ci)/[\w./-]*)`")
 MAKE = re.compile(r"(?:^|[`\s])make ([a-z][a-z-]*)(?=[`\s.,;:)]|$)")
 MIN_WORDS = 3
 PROMISES = re.compile(r"^(assert|expect|prove|check|must|refuse)")
@@ -50,9 +48,7 @@ def no_addresses(source: Source, repo: Repo) -> Iterator[Finding]:
         for pattern in (MACHINE_PATHS, REGISTRIES, INSTALL_OPTIONS):
             match = pattern.search(line)
             if match and not (pattern is INSTALL_OPTIONS and source.path.endswith(".py")):
-                yield source.finding(
-                    number, f"{match[0].strip()!r} belongs to one machine or one installation"
-                )
+                yield source.finding(number, f"{match[0].strip()!r} belongs to one machine or one installation")
 
 
 @rule(
@@ -117,11 +113,7 @@ def links_lead(source: Source, repo: Repo) -> Iterator[Finding]:
             if re.match(r"[a-z]+:", target):
                 continue
             path, _, anchor = target.partition("#")
-            full = (
-                posixpath.normpath(posixpath.join(posixpath.dirname(source.path), path))
-                if path
-                else source.path
-            )
+            full = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), path)) if path else source.path
             if not repo.has(full):
                 yield source.finding(number, f"{target} does not exist")
             elif anchor and anchor not in anchors(repo.files.get(full, "")):
@@ -207,11 +199,7 @@ def asserts(node: ast.AST, functions: dict[str, FunctionNode], seen: frozenset[s
             called = dotted(inner.func).rsplit(".", 1)[-1]
             if called in {"raises", "fail"} or PROMISES.match(called):
                 return True
-            if (
-                called in functions
-                and called not in seen
-                and asserts(functions[called], functions, seen | {called})
-            ):
+            if called in functions and called not in seen and asserts(functions[called], functions, seen | {called}):
                 return True
     return False
 
@@ -231,6 +219,4 @@ def no_skips(source: Source, repo: Repo) -> Iterator[Finding]:
         if isinstance(node, ast.Attribute) and re.fullmatch(
             r"pytest\.(mark\.)?(skip|skipif|xfail|importorskip)", dotted(node)
         ):
-            yield source.finding(
-                node, f"{dotted(node)}: a test that cannot run is a failure with a cause to repair"
-            )
+            yield source.finding(node, f"{dotted(node)}: a test that cannot run is a failure with a cause to repair")

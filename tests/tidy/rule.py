@@ -60,11 +60,7 @@ class Source:
     def strings(self) -> Iterator[ast.Constant]:
         """Every string that is not documentation, the parts of f-strings included."""
         for node in ast.walk(self.tree):
-            if (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and id(node) not in self.docstrings
-            ):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in self.docstrings:
                 yield node
 
     def finding(self, where: ast.AST | int, why: str, name: str = "") -> Finding:
