@@ -18,8 +18,9 @@ class PlatformRole(StrEnum):
 
 
 class Permission(StrEnum):
-    # anyone logged in, about himself
+    # a person, about himself; and anyone with a credential, about the credential
     SELF = "self"
+    WHOAMI = "whoami"
     # organisation and project
     ORGS_READ = "orgs.read"
     ORGS_UPDATE = "orgs.update"
@@ -59,10 +60,12 @@ ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
     Role.OWNER: frozenset(_ADMIN | {P.ORGS_DELETE}),
 }
 PLATFORM_GRANTS: dict[PlatformRole, frozenset[Permission]] = {
-    PlatformRole.ADMIN: frozenset(P) - {P.SELF},
+    PlatformRole.ADMIN: frozenset(P) - {P.SELF, P.WHOAMI},
     PlatformRole.AUDITOR: frozenset(
         _MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ}
     ),
 }
 # Who may hand out, change or take away which role: only up to one's own.
 RANK: dict[Role, int] = {Role.VIEWER: 1, Role.BILLING: 1, Role.MEMBER: 2, Role.ADMIN: 3, Role.OWNER: 4}
+
+OF_ONESELF = frozenset({P.SELF, P.WHOAMI})

@@ -1,1 +1,1 @@
-"""What the machinery is made of: `postgres` and `http` for everybody, the rest chosen by programs."""
+"""How we speak with the outside: PostgreSQL, HTTP, NATS, OpenID issuers, embedded servers."""

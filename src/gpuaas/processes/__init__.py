@@ -1,1 +1,1 @@
-"""The programs, one folder each: settings are read here, implementations chosen here, and nowhere below."""
+"""One folder per program; each main reads the settings, picks implementations and lists the parts."""

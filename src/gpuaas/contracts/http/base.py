@@ -22,7 +22,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # One line of text for people: no control, bidi or line-separating characters, not blank, not padded.
-_LINE = r"^[^\s\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]([^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*[^\s\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069])?$"
+_UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
+_LINE = rf"^[^\s{_UNSEEN}]([^{_UNSEEN}]*[^\s{_UNSEEN}])?$"
 Name = Annotated[str, msgspec.Meta(
     min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
     description="Lower-case letters, digits and dashes.", examples=["ml-team"])]

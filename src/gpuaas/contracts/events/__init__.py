@@ -1,0 +1,1 @@
+"""What happened, as other parts hear of it: event types by stream."""

@@ -1,0 +1,1 @@
+"""HTTP: operations are declared here and nowhere coded; the pipeline around each handler is compiled from it."""

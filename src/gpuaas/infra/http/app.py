@@ -1,0 +1,175 @@
+"""The ASGI application: operations, probes and pages behind one door. Every answer carries its correlation id; every
+error has the catalogue's shape; every request is counted, timed and logged once."""
+
+import math
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Protocol
+
+import asyncpg
+import msgspec
+from prometheus_client import Counter, Gauge, Histogram
+
+from gpuaas.contracts.actor import ANONYMOUS, Actor
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
+from gpuaas.infra.http.operation import Registry, Stream, Wire
+from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
+from gpuaas.infra.http.request import ProxyNetworks, Receive, Request
+from gpuaas.infra.http.router import Router
+from gpuaas.infra.postgres.database import AWAY, away
+from gpuaas.kit import clock, log, trace
+from gpuaas.kit.errors import Broken, Fault, Missing, NotAllowed, Unavailable
+
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+MAX_IN_FLIGHT = 500
+SECONDS = Histogram(
+    "gpuaas_http_request_seconds", "Time to answer a request.", ["operation"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+)
+ANSWERS = Counter("gpuaas_http_answers", "Answers by operation and status.", ["operation", "status"])
+IN_FLIGHT = Gauge("gpuaas_http_in_flight", "Requests being worked on.")
+BASE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+_ENCODER = msgspec.json.Encoder()
+
+
+class Page(Protocol):
+    """Something served as it is: a probe, the docs, the landing page."""
+
+    async def __call__(self, request: Request) -> Answer: ...
+
+
+class App:
+    def __init__(
+        self, registry: Registry, edge: Edge, *, pages: dict[str, Page], proxies: ProxyNetworks = ()
+    ) -> None:
+        self._router = Router()
+        self._pages = pages
+        self._proxies = proxies
+        self._in_flight = 0
+        self._answers: dict[tuple[str, int], Any] = {}
+        self._seconds: dict[str, Any] = {}
+        for operation in registry.all():
+            self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = clock.monotonic()
+        request = Request(scope, receive, self._proxies)
+        log.correlation_id.set(request.correlation_id)
+        trace.enter(request.headers.get(b"traceparent", b"").decode("latin-1"))
+        self._in_flight += 1
+        operation, actor, answer = "none", ANONYMOUS, None
+        try:
+            if self._in_flight > MAX_IN_FLIGHT:
+                raise Unavailable(Code.OVERLOADED, "Too many requests are waiting. Try again.", retry_after=1)
+            operation, actor, answer = await self._route(request, send)
+        except Fault as fault:
+            operation, answer = getattr(fault, "operation", operation), fault_answer(fault, request)
+        except Exception as error:  # the last wall: whatever it is, it leaves in the catalogue's shape
+            fault = away(error) if isinstance(error, AWAY) else _broken(error)
+            operation, answer = getattr(error, "operation", operation), fault_answer(fault, request)
+        finally:
+            self._in_flight -= 1
+        if answer is not None:
+            await _send(send, request, answer)
+        self._record(request, operation, actor, answer.status if answer else 200, clock.monotonic() - started)
+
+    async def _route(self, request: Request, send: Send) -> tuple[str, Actor, Answer | None]:
+        page = self._pages.get(request.path)
+        if page is not None and request.method == "GET":
+            return f"page {request.path}", ANONYMOUS, await page(request)
+        found = self._router.find(request.path)
+        if found is None:
+            raise Missing(Code.ROUTE_MISSING, "There is nothing at this path. See /api/docs.")
+        by_method, values = found
+        target = by_method.get(request.method)
+        if target is None:
+            fault = NotAllowed(Code.METHOD_NOT_ALLOWED, f"This path takes {', '.join(sorted(by_method))}.")
+            fault.allow = ", ".join(sorted(by_method))  # type: ignore[attr-defined] # read by fault_answer
+            raise fault
+        pipeline: Pipeline = target[0]
+        name = pipeline.operation.id
+        try:
+            with trace.span(name):
+                answer, cx = await pipeline.run(request, values)
+        except Exception as error:
+            error.operation = name  # type: ignore[attr-defined] # so that the failure is counted where it happened
+            error.wire = pipeline.operation.wire  # type: ignore[attr-defined]
+            raise
+        if isinstance(answer, Stream):
+            await _send_stream(send, request, answer)
+            return name, cx.actor, None
+        return name, cx.actor, answer
+
+    def _record(self, request: Request, operation: str, actor: Actor, status: int, seconds: float) -> None:
+        timer = self._seconds.get(operation)
+        if timer is None:
+            timer = self._seconds[operation] = SECONDS.labels(operation)
+        timer.observe(seconds)
+        counter = self._answers.get((operation, status))
+        if counter is None:
+            counter = self._answers[operation, status] = ANSWERS.labels(operation, str(status))
+        counter.inc()
+        log.access(
+            operation=operation, status=status, ms=round(seconds * 1000, 2), method=request.method,
+            correlation_id=request.correlation_id, client_ip=request.client_ip,
+            actor=str(actor.id) if actor.id else actor.name,
+        )
+
+
+def fault_answer(fault: Fault, request: Request) -> Answer:
+    """A fault as it leaves. The issuer's protocol endpoints speak RFC 6749's shape; all else has the catalogue's."""
+    if fault.status >= 500:
+        log.get_logger().error("request failed", code=fault.code, reason=fault.log or fault.message, path=request.path)
+    headers: list[tuple[bytes, bytes]] = []
+    if fault.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, math.ceil(fault.retry_after))).encode()))
+    if fault.status == HTTPStatus.UNAUTHORIZED:
+        headers.append((b"www-authenticate", b'Bearer realm="gpuaas"'))
+    if hasattr(fault, "allow"):
+        headers.append((b"allow", fault.allow.encode()))
+    if getattr(fault, "wire", Wire.JSON) is not Wire.JSON:
+        return Answer(fault.status, _ENCODER.encode({
+            "error": "invalid_request" if fault.status < 500 else "server_error",
+            "error_description": fault.message, "correlation_id": request.correlation_id,
+        }), headers=tuple(headers))
+    body = ErrorBody(
+        code=fault.code, message=fault.message, correlation_id=request.correlation_id, details=list(fault.details)
+    )
+    return Answer(fault.status, _ENCODER.encode(ErrorResponse(error=body)), headers=tuple(headers))
+
+
+def _broken(error: Exception) -> Fault:
+    if isinstance(error, asyncpg.QueryCanceledError):
+        return Unavailable(Code.OVERLOADED, "The database took too long. Try again.", log=str(error), retry_after=2)
+    log.get_logger().error("unexpected", exc_info=error)
+    return Broken(Code.INTERNAL, "Something failed on our side.", log=f"{type(error).__name__}: {error}")
+
+
+async def _send(send: Send, request: Request, answer: Answer) -> None:
+    await send({
+        "type": "http.response.start", "status": answer.status,
+        "headers": [
+            (b"content-type", answer.content_type), (b"content-length", str(len(answer.body)).encode()),
+            (b"x-correlation-id", request.correlation_id.encode()), *BASE_HEADERS, *answer.headers,
+        ],
+    })
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+async def _send_stream(send: Send, request: Request, stream: Stream) -> None:
+    await send({
+        "type": "http.response.start", "status": 200,
+        "headers": [
+            (b"content-type", stream.content_type.encode()), (b"x-correlation-id", request.correlation_id.encode()),
+            (b"content-disposition", f'attachment; filename="{stream.filename}"'.encode()), *BASE_HEADERS,
+        ],
+    })
+    async for chunk in stream.chunks:
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+__all__ = ["JSON", "App", "Page", "fault_answer"]

@@ -1,0 +1,49 @@
+"""From method and path to operation: a tree of path segments, literal before parameter. Costs the path's length, not
+the number of operations."""
+
+from typing import Any
+
+
+class Node:
+    __slots__ = ("by_method", "child_by_name", "param", "param_name")
+
+    def __init__(self) -> None:
+        self.child_by_name: dict[str, Node] = {}
+        self.param: Node | None = None
+        self.param_name = ""
+        self.by_method: dict[str, tuple[Any, tuple[str, ...]]] = {}
+
+
+class Router:
+    def __init__(self) -> None:
+        self._root = Node()
+
+    def add(self, method: str, path: str, target: Any) -> None:
+        node, names = self._root, []
+        for segment in path.strip("/").split("/"):
+            if segment.startswith("{"):
+                names.append(segment[1:-1])
+                node.param = node.param or Node()
+                node = node.param
+            else:
+                node = node.child_by_name.setdefault(segment, Node())
+        node.by_method[method] = (target, tuple(names))
+
+    def find(self, path: str) -> tuple[dict[str, tuple[Any, tuple[str, ...]]], list[str]] | None:
+        """The methods at a path, and the values of its parameters in order; None when there is nothing."""
+        return _walk(self._root, path.strip("/").split("/"), 0, [])
+
+
+def _walk(
+    node: Node, segments: list[str], at: int, values: list[str]
+) -> tuple[dict[str, tuple[Any, tuple[str, ...]]], list[str]] | None:
+    if at == len(segments):
+        return (node.by_method, values) if node.by_method else None
+    child = node.child_by_name.get(segments[at])
+    if child is not None:
+        found = _walk(child, segments, at + 1, values)
+        if found is not None:
+            return found
+    if node.param is not None and segments[at]:
+        return _walk(node.param, segments, at + 1, [*values, segments[at]])
+    return None

@@ -1,0 +1,1 @@
+"""PostgreSQL: pools, transactions, the one statement that finishes a change, migrations."""

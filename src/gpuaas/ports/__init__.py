@@ -1,0 +1,1 @@
+"""What we ask of others, as small Protocols."""

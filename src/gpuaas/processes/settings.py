@@ -1,0 +1,115 @@
+"""The settings of all programs: read once, by main, from the environment. `contracts/settings.md` is printed from here.
+
+A secret may be given as a file: GPUAAS_MASTER_KEY_FILE. A file that others may read is refused."""
+
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+
+PREFIX = "GPUAAS_"
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+PoolSize = Annotated[int, msgspec.Meta(ge=1, le=200)]
+
+
+def _about(text: str, *, secret: bool = False) -> msgspec.Meta:
+    return msgspec.Meta(description=text, extra={"secret": secret})
+
+
+class SettingsError(Exception):
+    """One line that says which setting is wrong and what to do."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    database_url: Annotated[str, _about("PostgreSQL, as the application's role.", secret=True)]
+    database_owner_url: Annotated[str, _about(
+        "PostgreSQL, as the owner's role; only `migrate` and `up` need it.", secret=True)] = ""
+    nats_url: Annotated[str, _about("NATS with JetStream, 2.12 or newer.", secret=True)]
+    master_key: Annotated[str, _about("32 random bytes in base64; seals signing keys, signs cursors.", secret=True)]
+    public_url: Annotated[str, _about("Where people and programs reach the API.")]
+    host: Annotated[str, _about("Address the API listens on.")] = "127.0.0.1"
+    port: Annotated[Port, _about("Port the API listens on.")] = 8080
+    metrics_port: Annotated[Port, _about("Port for health and metrics of programs other than the API.")] = 9090
+    trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""
+    issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
+    oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
+    oidc_client_secret: Annotated[str, _about("Its secret, if it has one.", secret=True)] = ""
+    oidc_audience: Annotated[str, _about("Audience that access tokens must name.")] = "gpuaas"
+    read_pool_size: Annotated[PoolSize, _about("Connections for reads, per program.")] = 4
+    write_pool_size: Annotated[PoolSize, _about("Connections for changes, per program.")] = 8
+    otlp_endpoint: Annotated[str, _about("Where spans are shipped (OTLP over HTTP); empty: nowhere.")] = ""
+    log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
+    log_format: Annotated[str, _about("json, or console for people.")] = "json"
+    environment: Annotated[str, _about("demo or production; demo allows what only a demo may.")] = "production"
+
+    @property
+    def builtin_issuer(self) -> bool:
+        return not self.issuer_url
+
+    @property
+    def issuer(self) -> str:
+        return self.issuer_url or self.public_url.rstrip("/") + "/oidc"
+
+    @property
+    def app_role(self) -> str:
+        return urlsplit(self.database_url).username or "gpuaas_app"
+
+
+def load_settings(environ: Mapping[str, str]) -> Settings:
+    """The settings, or SettingsError with one clear line."""
+    known = {field.name: field for field in msgspec.structs.fields(Settings)}
+    given: dict[str, str] = {}
+    for name in known:
+        variable = PREFIX + name.upper()
+        if variable in environ and variable + "_FILE" in environ:
+            raise SettingsError(f"set {variable} or {variable}_FILE, not both")
+        if variable in environ:
+            given[name] = environ[variable]
+        elif variable + "_FILE" in environ:
+            given[name] = _secret_file(variable + "_FILE", environ[variable + "_FILE"])
+    missing = [PREFIX + f.name.upper() for f in known.values() if f.required and not given.get(f.name)]
+    if missing:
+        raise SettingsError(f"missing {', '.join(missing)}: see contracts/settings.md")
+    try:
+        settings = msgspec.convert(given, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"a {PREFIX}… setting is wrong: {error}") from error
+    _check(settings)
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    for name, schemes in (
+        ("database_url", ("postgresql", "postgres")), ("nats_url", ("nats", "tls")),
+        ("public_url", ("http", "https")), ("issuer_url", ("http", "https")),
+    ):
+        value = getattr(settings, name)
+        if value and urlsplit(value).scheme not in schemes:
+            raise SettingsError(f"{PREFIX}{name.upper()} must start with {' or '.join(s + '://' for s in schemes)}")
+    for name, words in (
+        ("log_level", ("debug", "info", "warning", "error")), ("log_format", ("json", "console")),
+        ("environment", ("demo", "production")),
+    ):
+        if getattr(settings, name) not in words:
+            raise SettingsError(f"{PREFIX}{name.upper()} must be one of {', '.join(words)}")
+    from gpuaas.kit.secrets import MasterKey
+
+    try:
+        MasterKey.from_text(settings.master_key)
+    except ValueError:
+        raise SettingsError(f"{PREFIX}MASTER_KEY must be 32 random bytes in base64: openssl rand -base64 32") from None
+
+
+def _secret_file(variable: str, path: str) -> str:
+    try:
+        with Path(path).open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise SettingsError(f"{variable}: others may read {path}; chmod 600 it")
+            return file.read(100_000).decode().strip()
+    except OSError as error:
+        raise SettingsError(f"{variable}: cannot read {path}: {error.strerror}") from error
