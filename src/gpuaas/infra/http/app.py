@@ -67,9 +67,10 @@ class App:
             operation, actor, answer = await self._route(request, send)
         except Fault as fault:
             operation, answer = getattr(fault, "operation", operation), fault_answer(fault, request)
-        except Exception as error:  # the last wall: whatever it is, it leaves in the catalogue's shape
-            fault = away(error) if isinstance(error, AWAY) else _broken(error)
-            operation, answer = getattr(error, "operation", operation), fault_answer(fault, request)
+        except Exception as error:  # noqa: BLE001 # the last wall: whatever it is, it leaves in the catalogue's shape
+            said = away(error) if isinstance(error, AWAY) else _broken(error)
+            said.wire = getattr(error, "wire", Wire.JSON)  # type: ignore[attr-defined] # read by fault_answer
+            operation, answer = getattr(error, "operation", operation), fault_answer(said, request)
         finally:
             self._in_flight -= 1
         if answer is not None:

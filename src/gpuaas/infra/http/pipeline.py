@@ -298,7 +298,7 @@ def _actor_name(actor: Actor) -> str:
 def _idempotency_key(request: Request) -> str:
     given = request.headers.get(b"idempotency-key")
     if given is None:
-        raise Invalid(Code.IDEMPOTENCY_KEY_REQUIRED, "Every change needs an Idempotency-Key header; a random UUID does.")
+        raise Invalid(Code.IDEMPOTENCY_KEY_REQUIRED, "A change needs an Idempotency-Key header; a random UUID does.")
     if not _KEY.match(given):
         raise Invalid(Code.IDEMPOTENCY_KEY_INVALID, "An Idempotency-Key is 1 to 200 visible ASCII characters.")
     return given.decode()

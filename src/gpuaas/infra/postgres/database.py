@@ -150,7 +150,7 @@ async def _acquire(pool: Any) -> Any:
 
 async def _look(connection: Any, sight: Sight) -> None:
     """Change what a read connection sees, only if it differs. A failed change leaves it seeing nothing."""
-    inner = connection._con  # the pool's proxy hides the connection our attribute is on
+    inner = connection._con  # noqa: SLF001 # the pool's proxy hides the connection our attribute is on
     if inner.sight != sight:
         inner.sight = None
         await connection.execute(sight.assignments("SET"))
