@@ -53,6 +53,7 @@ class DataDirectory:
             raise UpError(f"cannot write to the data directory {self.path}: {error.strerror}") from None
         try:
             self._check_layout()
+            SecretFile(self.path / "secrets.json").read()
             self.logs.mkdir(mode=0o700, exist_ok=True)
         except BaseException:
             self._lock.release()

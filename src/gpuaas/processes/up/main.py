@@ -63,7 +63,8 @@ async def run(options: Options, environ: Mapping[str, str], report: Report) -> i
             animation.cancel()
             starting.cancel()
             await asyncio.wait({animation, starting})
-            report.line("Stopping." if stop.forced.is_set() else "Stopping; Ctrl-C again forces it.")
+            if product.supervisor.processes():
+                report.line("Stopping; Ctrl-C again forces it.")
             await product.stop(stop.forced)
     report.line("Stopped.")
     return 130 if stop.forced.is_set() else 0

@@ -129,7 +129,7 @@ class Supervisor:
                     await self._mourn(kept, code)
         except UpError as error:
             self._fail(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with it
             self._fail(UpError(f"{part.name} cannot be started: {error}"))
 
     async def _mourn(self, kept: _Kept, code: int) -> None:
