@@ -2,3 +2,5 @@
 
 Folder order is dependency order: processes, flows, domains, infra, ports, client, contracts, kit.
 """
+
+__version__ = "0.1.0"

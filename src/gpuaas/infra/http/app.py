@@ -13,6 +13,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from gpuaas.contracts.actor import ANONYMOUS, Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
+from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
 from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
 from gpuaas.infra.http.request import ProxyNetworks, Receive, Request
@@ -29,6 +30,7 @@ SECONDS = Histogram(
 )
 ANSWERS = Counter("gpuaas_http_answers", "Answers by operation and status.", ["operation", "status"])
 IN_FLIGHT = Gauge("gpuaas_http_in_flight", "Requests being worked on.")
+UNDECLARED = Counter("gpuaas_http_undeclared_errors", "Errors an operation did not declare.", ["operation", "code"])
 BASE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _ENCODER = msgspec.json.Encoder()
 
@@ -49,8 +51,10 @@ class App:
         self._in_flight = 0
         self._answers: dict[tuple[str, int], Any] = {}
         self._seconds: dict[str, Any] = {}
+        self._declared: dict[str, frozenset[str]] = {}
         for operation in registry.all():
             self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
+            self._declared[operation.id] = frozenset(error_codes(operation))
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,6 +64,7 @@ class App:
         log.correlation_id.set(request.correlation_id)
         trace.enter(request.headers.get(b"traceparent", b"").decode("latin-1"))
         self._in_flight += 1
+        IN_FLIGHT.set(self._in_flight)
         operation, actor, answer = "none", ANONYMOUS, None
         try:
             if self._in_flight > MAX_IN_FLIGHT:
@@ -67,6 +72,7 @@ class App:
             operation, actor, answer = await self._route(request, send)
         except Fault as fault:
             operation, answer = getattr(fault, "operation", operation), fault_answer(fault, request)
+            self._note_undeclared(operation, fault)
         except Exception as error:  # noqa: BLE001 # the last wall: whatever it is, it leaves in the catalogue's shape
             said = away(error) if isinstance(error, AWAY) else _broken(error)
             said.wire = getattr(error, "wire", Wire.JSON)  # type: ignore[attr-defined] # read by fault_answer
@@ -103,6 +109,12 @@ class App:
             await _send_stream(send, request, answer)
             return name, cx.actor, None
         return name, cx.actor, answer
+
+    def _note_undeclared(self, operation: str, fault: Fault) -> None:
+        """The contract lists what an operation answers with; anything else is a mistake of ours, counted and said."""
+        if operation in self._declared and fault.code not in self._declared[operation]:
+            UNDECLARED.labels(operation, fault.code).inc()
+            log.get_logger().error("undeclared error", operation=operation, code=fault.code)
 
     def _record(self, request: Request, operation: str, actor: Actor, status: int, seconds: float) -> None:
         timer = self._seconds.get(operation)

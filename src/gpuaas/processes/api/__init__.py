@@ -1,0 +1,1 @@
+"""The API: people, programs and (later) agents speak with this one."""

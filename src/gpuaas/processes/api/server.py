@@ -1,0 +1,63 @@
+"""uvicorn as we run it: uvloop, httptools, bounded; even what is not HTTP is answered in the catalogue's shape."""
+
+import asyncio
+import socket
+from typing import Any
+
+import msgspec
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
+from gpuaas.kit.ids import new_id
+
+KEEP_ALIVE_SECONDS = 75
+STOP_SECONDS = 8
+BACKLOG = 1024
+
+
+class CatalogueProtocol(HttpToolsProtocol):
+    """What cannot be parsed as HTTP never reaches the application; it is refused here, in the same shape."""
+
+    def send_400_response(self, msg: str) -> None:
+        correlation = new_id().hex
+        body = msgspec.json.encode(ErrorResponse(error=ErrorBody(
+            code=Code.REQUEST_MALFORMED, message="This is not a well-formed HTTP request.",
+            correlation_id=correlation)))
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
+            f"content-length: {len(body)}\r\nx-correlation-id: {correlation}\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        self.transport.close()
+
+
+def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
+    return uvicorn.Server(uvicorn.Config(
+        app, host=host, port=port, loop="uvloop", http=CatalogueProtocol, ws="websockets-sansio", lifespan="off",
+        access_log=False, log_config=None, proxy_headers=False, server_header=False, date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS, backlog=BACKLOG,
+        h11_max_incomplete_event_size=32 * 1024,
+    ))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket, or OSError at once: a port in use is said before anything else is started."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    listener.listen(BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+async def serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.Event) -> None:
+    """Serve until `stop`."""
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    server.should_exit = True
+    stopping.cancel()
+    await serving

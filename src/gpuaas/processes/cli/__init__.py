@@ -1,0 +1,1 @@
+"""The command line: every program of ours, and the client of the API."""
