@@ -1,0 +1,2 @@
+DROP TABLE policy_overrides, policy_revision;
+DROP FUNCTION policy_overrides_changed;

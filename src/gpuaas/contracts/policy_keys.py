@@ -1,0 +1,105 @@
+"""The policy keys: every threshold of the product, with its type, bounds, default and the direction in which it gets
+stricter. A key missing here cannot be read, set or explained; a test holds that each key here is read somewhere."""
+
+from enum import StrEnum
+
+import msgspec
+
+Value = int | bool | str
+
+
+class Level(StrEnum):
+    """Where a value is set. The nearest to the subject wins, up to the guardrails above it."""
+
+    GLOBAL = "global"
+    ORG = "org"
+    PROJECT = "project"
+
+
+class Stricter(StrEnum):
+    """Which of two values of a key is the stricter one. Of a choice it is the one listed later."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    ON = "on"
+    OFF = "off"
+    LATER = "later"
+
+
+class PolicyKey(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    default: Value
+    stricter: Stricter
+    description: str
+    unit: str = ""
+    minimum: int = 0
+    maximum: int = 0
+    choices: tuple[str, ...] = ()
+    levels: frozenset[Level] = frozenset(Level)
+    platform_only: bool = False
+    """Only the platform sets it, at whatever level: organisations read it."""
+
+    @property
+    def kind(self) -> type[int] | type[bool] | type[str]:
+        return type(self.default)
+
+
+def _number(
+    name: str, default: int, bounds: tuple[int, int], unit: str, stricter: Stricter, description: str
+) -> PolicyKey:
+    return PolicyKey(name=name, default=default, minimum=bounds[0], maximum=bounds[1], unit=unit, stricter=stricter,
+                     description=description)
+
+
+def _of_platform(key: PolicyKey) -> PolicyKey:
+    """The same key, with one value for the whole installation."""
+    return msgspec.structs.replace(key, levels=frozenset({Level.GLOBAL}), platform_only=True)
+
+
+def _rate(lane: str, per_minute: int, burst: int, whose: str) -> tuple[PolicyKey, PolicyKey]:
+    return (
+        _of_platform(_number(f"rate_limit.{lane}_per_minute", per_minute, (1, 1_000_000), "requests per minute",
+                             Stricter.LOWER, f"How many requests a minute {whose} may send in the {lane} lane.")),
+        _of_platform(_number(f"rate_limit.{lane}_burst", burst, (1, 100_000), "requests", Stricter.LOWER,
+                             f"How many requests at once {whose} may send in the {lane} lane.")),
+    )
+
+
+_ALL: tuple[PolicyKey, ...] = (
+    *_rate("default", 6_000, 600, "an actor"),
+    *_rate("financial", 120, 30, "an actor"),
+    *_rate("admin", 1_200, 200, "an actor"),
+    *_rate("terminal", 120, 30, "an actor"),
+    *_rate("auth", 120, 60, "an address or actor"),
+    _of_platform(_number("rate_limit.bad_credentials_per_minute", 60, (1, 100_000), "requests per minute",
+                         Stricter.LOWER, "How many unknown credentials a minute an address may try.")),
+    _number("identity.invitation_days", 7, (1, 90), "days", Stricter.LOWER, "How long an invitation can be accepted."),
+    _number("identity.service_account_key_max_days", 365, (1, 3_650), "days", Stricter.LOWER,
+            "How long a service account's key may live at most."),
+    _number("identity.service_account_keys_max", 10, (1, 100), "keys", Stricter.LOWER,
+            "How many live keys one service account may have."),
+    _of_platform(_number("identity.ssh_keys_max", 50, (1, 500), "keys", Stricter.LOWER,
+                         "How many SSH public keys one user may have.")),
+    _of_platform(_number("issuer.access_token_seconds", 900, (60, 3_600), "seconds", Stricter.LOWER,
+                         "How long an access token of the built-in issuer lives.")),
+    _of_platform(_number("issuer.refresh_token_days", 30, (1, 365), "days", Stricter.LOWER,
+                         "How long a session of the built-in issuer lives without being used.")),
+    _of_platform(_number("issuer.device_code_seconds", 600, (60, 1_800), "seconds", Stricter.LOWER,
+                         "How long a device code can be entered.")),
+    _of_platform(_number("retention.idempotency_days", 30, (1, 365), "days", Stricter.HIGHER,
+                         "How long a repeated request gets its first answer back.")),
+    _of_platform(_number("retention.outbox_days", 30, (8, 3_650), "days", Stricter.HIGHER,
+                         "How long events are kept after they were published.")),
+    _of_platform(_number("audit.checkpoint_seconds", 60, (1, 3_600), "seconds", Stricter.LOWER,
+                         "How long sealed audit rows may wait for a signed checkpoint.")),
+    _of_platform(_number("audit.checkpoint_rows", 10_000, (1, 1_000_000), "rows", Stricter.LOWER,
+                         "After how many sealed audit rows a checkpoint is signed at once.")),
+    PolicyKey(name="audit.export_allowed", default=True, stricter=Stricter.OFF,
+              levels=frozenset({Level.GLOBAL, Level.ORG}),
+              description="Whether the organisation's audit log may be exported as a file."),
+    PolicyKey(name="audit.client_ip_shown", default="full", stricter=Stricter.LATER,
+              choices=("full", "network", "hidden"), levels=frozenset({Level.GLOBAL, Level.ORG}),
+              description="How much of the addresses in its audit log an organisation sees."),
+)
+
+POLICY_KEYS: dict[str, PolicyKey] = {key.name: key for key in _ALL}
