@@ -16,13 +16,13 @@ from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
 from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
 from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
-from gpuaas.infra.http.request import ProxyNetworks, Receive, Request
+from gpuaas.infra.http.request import Message, ProxyNetworks, Receive, Request
 from gpuaas.infra.http.router import Router
 from gpuaas.infra.postgres.database import AWAY, away
 from gpuaas.kit import clock, log, trace
 from gpuaas.kit.errors import Broken, Fault, Missing, NotAllowed, Unavailable
 
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Send = Callable[[Message], Awaitable[None]]
 MAX_IN_FLIGHT = 500
 SECONDS = Histogram(
     "gpuaas_http_request_seconds", "Time to answer a request.", ["operation"],
@@ -56,7 +56,7 @@ class App:
             self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
             self._declared[operation.id] = frozenset(error_codes(operation))
 
-    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         started = clock.monotonic()

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from ipaddress import ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qsl
@@ -20,14 +20,15 @@ _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
 _AT = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
 ProxyNetworks = tuple[Any, ...]
 
 
 class Request:
     __slots__ = ("_receive", "client_ip", "correlation_id", "headers", "method", "path", "query_string")
 
-    def __init__(self, scope: dict[str, Any], receive: Receive, proxies: ProxyNetworks) -> None:
+    def __init__(self, scope: Message, receive: Receive, proxies: ProxyNetworks) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: bytes = scope["query_string"]
