@@ -30,6 +30,12 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """The token's jti or the key's id: what a revocation names."""
     issuer: str = ""
     expires_at: int = 0
+    subject: str = ""
+    """The id as text, or what stands for it: names the actor in rate lanes, logs and events."""
+
+    def __post_init__(self) -> None:
+        if not self.subject:
+            msgspec.structs.force_setattr(self, "subject", str(self.id) if self.id else self.name)
 
 
 ANONYMOUS = Actor(kind=ActorKind.ANONYMOUS, id=None, name="anonymous")

@@ -3,12 +3,14 @@
 Always holds: every line carries the correlation id of what caused it; no line carries a secret, a control character
 or a line break from outside."""
 
+import asyncio
 import logging
 import os
 import re
 import sys
 from contextvars import ContextVar
-from typing import Any
+from datetime import datetime
+from typing import Any, ClassVar
 
 import msgspec
 import structlog
@@ -18,9 +20,9 @@ from gpuaas.kit.secrets import PREFIXES
 
 correlation_id: ContextVar[str] = ContextVar("correlation_id", default="")
 
-class _Access:
-    on = False
-
+ACCESS_SECONDS = 0.05
+ACCESS_LINES = 500
+_ENCODER = msgspec.json.Encoder()
 
 SCRUBBED = "[scrubbed]"
 MAX_TEXT = 4_000
@@ -125,8 +127,40 @@ def get_logger() -> Any:
     return structlog.get_logger()
 
 
-def access(**fields: str | int | float) -> None:
+class AccessLine(msgspec.Struct):
     """The one line about a request. Its fields are ours or checked, so it skips the scrubber: it is on every path."""
-    if _Access.on:
-        line = msgspec.json.encode({"event": "request", "level": "info", "timestamp": clock.now(), **fields})
-        os.write(2, line + b"\n")
+
+    operation: str
+    status: int
+    ms: float
+    method: str
+    correlation_id: str
+    client_ip: str
+    actor: str
+    event: str = "request"
+    level: str = "info"
+    timestamp: datetime = msgspec.field(default_factory=clock.now)
+
+
+class _Access:
+    """Lines about requests, written together: a system call for each would be a tenth of a small request."""
+
+    on = False
+    lines: ClassVar[list[bytes]] = []
+
+
+def access(line: AccessLine) -> None:
+    """Write the line within ACCESS_SECONDS. Called in a running loop."""
+    if not _Access.on:
+        return
+    _Access.lines.append(_ENCODER.encode(line))
+    if len(_Access.lines) == 1:
+        asyncio.get_running_loop().call_later(ACCESS_SECONDS, flush_access)
+    elif len(_Access.lines) >= ACCESS_LINES:
+        flush_access()
+
+
+def flush_access() -> None:
+    if _Access.lines:
+        lines, _Access.lines[:] = b"\n".join(_Access.lines) + b"\n", []
+        os.write(2, lines)

@@ -39,17 +39,23 @@ def shutdown() -> None:
 
 
 def traceparent() -> str:
-    """The current trace context, as the header is written."""
-    return _current.get()
+    """The current trace context, as the header is written; begun here if nothing began it yet."""
+    current = _current.get()
+    if not current:
+        random = os.urandom(24).hex()
+        current = f"00-{random[:32]}-{random[32:]}-01"
+        _current.set(current)
+    return current
 
 
 def enter(incoming: str = "") -> None:
-    """Continue the trace that came in, or begin one."""
-    if incoming and _WELL_FORMED.match(incoming):
-        _current.set(incoming)
-    else:
-        random = os.urandom(24).hex()
-        _current.set(f"00-{random[:32]}-{random[32:]}-01")
+    """Continue the trace that came in, if one did."""
+    _current.set(incoming if incoming and _WELL_FORMED.match(incoming) else "")
+
+
+def recording() -> bool:
+    """Whether spans are kept at all."""
+    return _Recording.tracer is not None
 
 
 @contextmanager
@@ -61,7 +67,7 @@ def span(name: str, **attributes: str | int) -> Iterator[None]:
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     propagator = TraceContextTextMapPropagator()
-    parent = propagator.extract({"traceparent": _current.get()})
+    parent = propagator.extract({"traceparent": traceparent()})
     with _Recording.tracer.start_as_current_span(name, context=parent, attributes=attributes):
         carrier: dict[str, str] = {}
         propagator.inject(carrier)

@@ -4,15 +4,16 @@ error has the catalogue's shape; every request is counted, timed and logged once
 import math
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 import asyncpg
 import msgspec
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import REGISTRY, Counter
 
 from gpuaas.contracts.actor import ANONYMOUS, Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
+from gpuaas.infra.http.meter import RequestMeter
 from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
 from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
@@ -24,12 +25,8 @@ from gpuaas.kit.errors import Broken, Fault, Missing, NotAllowed, Unavailable
 
 Send = Callable[[Message], Awaitable[None]]
 MAX_IN_FLIGHT = 500
-SECONDS = Histogram(
-    "gpuaas_http_request_seconds", "Time to answer a request.", ["operation"],
-    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-)
-ANSWERS = Counter("gpuaas_http_answers", "Answers by operation and status.", ["operation", "status"])
-IN_FLIGHT = Gauge("gpuaas_http_in_flight", "Requests being worked on.")
+METER = RequestMeter()
+REGISTRY.register(METER)
 UNDECLARED = Counter("gpuaas_http_undeclared_errors", "Errors an operation did not declare.", ["operation", "code"])
 BASE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _ENCODER = msgspec.json.Encoder()
@@ -49,8 +46,6 @@ class App:
         self._pages = pages
         self._proxies = proxies
         self._in_flight = 0
-        self._answers: dict[tuple[str, int], Any] = {}
-        self._seconds: dict[str, Any] = {}
         self._declared: dict[str, frozenset[str]] = {}
         for operation in registry.all():
             self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
@@ -64,7 +59,6 @@ class App:
         log.correlation_id.set(request.correlation_id)
         trace.enter(request.headers.get(b"traceparent", b"").decode("latin-1"))
         self._in_flight += 1
-        IN_FLIGHT.set(self._in_flight)
         operation, actor, answer = "none", ANONYMOUS, None
         try:
             if self._in_flight > MAX_IN_FLIGHT:
@@ -99,7 +93,10 @@ class App:
         pipeline: Pipeline = target[0]
         name = pipeline.operation.id
         try:
-            with trace.span(name):
+            if trace.recording():
+                with trace.span(name):
+                    answer, cx = await pipeline.run(request, values)
+            else:
                 answer, cx = await pipeline.run(request, values)
         except Exception as error:
             error.operation = name  # type: ignore[attr-defined] # so that the failure is counted where it happened
@@ -117,19 +114,11 @@ class App:
             log.get_logger().error("undeclared error", operation=operation, code=fault.code)
 
     def _record(self, request: Request, operation: str, actor: Actor, status: int, seconds: float) -> None:
-        timer = self._seconds.get(operation)
-        if timer is None:
-            timer = self._seconds[operation] = SECONDS.labels(operation)
-        timer.observe(seconds)
-        counter = self._answers.get((operation, status))
-        if counter is None:
-            counter = self._answers[operation, status] = ANSWERS.labels(operation, str(status))
-        counter.inc()
-        log.access(
-            operation=operation, status=status, ms=round(seconds * 1000, 2), method=request.method,
-            correlation_id=request.correlation_id, client_ip=request.client_ip,
-            actor=str(actor.id) if actor.id else actor.name,
-        )
+        METER.count(operation, status, seconds)
+        log.access(log.AccessLine(
+            operation, status, round(seconds * 1000, 2), request.method, request.correlation_id, request.client_ip,
+            actor.subject,
+        ))
 
 
 def fault_answer(fault: Fault, request: Request) -> Answer:

@@ -74,13 +74,14 @@ class Pipeline:
         )
         self._body_name = _body_name(operation)
         self._one_time = operation.one_time_fields
+        self._takes_nothing = operation.wire is Wire.JSON and operation.query is None and not operation.mutates
 
     async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Context]:
         op, edge = self.operation, self._edge
         cx, arguments = await self._admit(request, values)
         actor = cx.actor
-        await edge.rates.take(op.lane, str(actor.id) if actor.id else request.client_ip)
-        body = await self._decode(request, arguments)
+        await edge.rates.take(op.lane, actor.subject if actor.id else request.client_ip)
+        body = b"" if self._takes_nothing and not request.query_string else await self._decode(request, arguments)
         try:
             if op.mutates:
                 return await self._change(cx, request, arguments, body), cx
@@ -108,8 +109,9 @@ class Pipeline:
         )
         if op.wire is Wire.JSON:
             access.check_allow_list(actor, op.id)
-        arguments = _path_arguments(op, values)
-        await self._resolve(cx, arguments)
+        arguments = _path_arguments(op, values) if values else {}
+        if op.scope is Scope.ORG or op.scope is Scope.PROJECT:
+            await self._resolve(cx, arguments)
         if op.permission is not None:
             access.require(actor, op.permission, cx.org_id_or_none, cx.project_id_or_none)
         return cx, arguments
@@ -292,7 +294,7 @@ def _question(op: Operation, cx: Context, arguments: dict[str, Any]) -> str:
 
 
 def _actor_name(actor: Actor) -> str:
-    return f"{actor.kind}:{actor.id or actor.name}"
+    return f"{actor.kind}:{actor.subject}"
 
 
 def _idempotency_key(request: Request) -> str:

@@ -26,11 +26,17 @@ WHERE lane = $1 AND subject = $2
 """
 
 
+_KEYS = {lane: (f"rate_limit.{lane}_per_minute", f"rate_limit.{lane}_burst") for lane in Lane}
+
+
 class Buckets:
     """The in-process lane: when the next request of each subject would be on time."""
 
     def __init__(self) -> None:
         self._next_at: dict[str, float] = {}
+
+    def knows(self, subject: str) -> bool:
+        return subject in self._next_at
 
     def peek(self, subject: str, per_minute: int, burst: int) -> float:
         """0 when there is room, else the seconds to wait."""
@@ -57,8 +63,8 @@ class RateLanes:
         self._failures = Buckets()
 
     async def take(self, lane: Lane, subject: str) -> None:
-        per_minute = self._policy.number(f"rate_limit.{lane}_per_minute")
-        burst = self._policy.number(f"rate_limit.{lane}_burst")
+        per_minute_key, burst_key = _KEYS[lane]
+        per_minute, burst = self._policy.number(per_minute_key), self._policy.number(burst_key)
         if lane in STRICT_LANES:
             wait = await self._take_strict(lane, subject, per_minute, burst)
         else:
@@ -82,6 +88,8 @@ class RateLanes:
         self._failures.take(client_ip, *self._failure_limit())
 
     def check_guessing(self, client_ip: str) -> None:
+        if not self._failures.knows(client_ip):
+            return
         per_minute, burst = self._failure_limit()
         wait = self._failures.peek(client_ip, per_minute, burst)
         if wait > 0:

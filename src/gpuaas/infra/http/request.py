@@ -1,7 +1,9 @@
 """One HTTP request as the pipeline reads it: bounded, strict, and honest about where it came from."""
 
 import asyncio
+import itertools
 import json
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from ipaddress import ip_address, ip_network
@@ -12,7 +14,6 @@ import msgspec
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.kit.errors import Detail, Invalid, Refused, TooLarge, Unauthenticated, WrongType
-from gpuaas.kit.ids import new_id
 
 BODY_SECONDS = 10.0
 MAX_FIELDS = 50
@@ -36,8 +37,8 @@ class Request:
         self._receive = receive
         peer = scope["client"][0] if scope.get("client") else ""
         self.client_ip = _client_ip(peer, self.headers, proxies) if proxies else peer
-        given = self.headers.get(b"x-correlation-id", b"")
-        self.correlation_id = given.decode() if _CORRELATION.match(given) else new_id().hex
+        given = self.headers.get(b"x-correlation-id")
+        self.correlation_id = given.decode() if given and _CORRELATION.match(given) else new_correlation_id()
 
     def bearer(self) -> str:
         scheme, _, credential = self.headers.get(b"authorization", b"").partition(b" ")
@@ -85,7 +86,16 @@ class Request:
             raise WrongType(Code.CONTENT_TYPE_UNSUPPORTED, f"Send the body as {wanted.decode()}.")
 
     def query(self) -> dict[str, str]:
-        return pairs(self.query_string, "query")
+        return pairs(self.query_string, "query") if self.query_string else {}
+
+
+_PROCESS = os.urandom(8).hex()
+_COUNT = itertools.count()
+
+
+def new_correlation_id() -> str:
+    """Unique, not secret: what this process is, and a count."""
+    return f"{_PROCESS}{next(_COUNT):010x}"
 
 
 def pairs(raw: bytes, where: str) -> dict[str, str]:

@@ -3,6 +3,8 @@ the number of operations."""
 
 from typing import Any
 
+Methods = dict[str, tuple[Any, tuple[str, ...]]]
+
 
 class Node:
     __slots__ = ("by_method", "child_by_name", "param", "param_name")
@@ -17,6 +19,7 @@ class Node:
 class Router:
     def __init__(self) -> None:
         self._root = Node()
+        self._plain: dict[str, tuple[Methods, list[str]]] = {}
 
     def add(self, method: str, path: str, target: Any) -> None:
         node, names = self._root, []
@@ -28,15 +31,15 @@ class Router:
             else:
                 node = node.child_by_name.setdefault(segment, Node())
         node.by_method[method] = (target, tuple(names))
+        if not names:
+            self._plain[path] = (node.by_method, [])
 
-    def find(self, path: str) -> tuple[dict[str, tuple[Any, tuple[str, ...]]], list[str]] | None:
+    def find(self, path: str) -> tuple[Methods, list[str]] | None:
         """The methods at a path, and the values of its parameters in order; None when there is nothing."""
-        return _walk(self._root, path.strip("/").split("/"), 0, [])
+        return self._plain.get(path) or _walk(self._root, path.strip("/").split("/"), 0, [])
 
 
-def _walk(
-    node: Node, segments: list[str], at: int, values: list[str]
-) -> tuple[dict[str, tuple[Any, tuple[str, ...]]], list[str]] | None:
+def _walk(node: Node, segments: list[str], at: int, values: list[str]) -> tuple[Methods, list[str]] | None:
     if at == len(segments):
         return (node.by_method, values) if node.by_method else None
     child = node.child_by_name.get(segments[at])
