@@ -1,68 +1,101 @@
-"""The settings each program is started with, and the port the API gets."""
+"""From the environment `up` was started with to the one each program gets.
+
+What nobody set is filled in from this run: embedded servers' URLs, a master key made once, a port. Every
+setting is checked here, before anything starts, by the rules the programs check it by.
+"""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpuaas.infra.embedded.ports import LOOPBACK, port_is_free
+from gpuaas.processes.settings import PREFIX, Settings, SettingsError, load_settings
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.options import DEFAULT_PORT
-from gpuaas.processes.up.servers import ServerUrls
 
 _PORTS_TRIED = 100
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - recognised, not bound
+_STAND_INS = {
+    "database_url": "postgresql://embedded",
+    "nats_url": "nats://embedded",
+    "public_url": f"http://{LOOPBACK}",
+    "environment": "demo",
+}
+
+
+@dataclass(frozen=True)
+class Given:
+    """The settings with stand-ins where `up` provides the thing itself; `chosen` are those somebody set."""
+
+    settings: Settings
+    chosen: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where the API listens and how it is reached from this machine."""
+    """Where the API listens and how it is reached."""
 
     host: str
     port: int
     public_url: str
+    local_url: str
     remark: str = ""
 
-    @property
-    def local_url(self) -> str:
-        """For our own probes, whatever the public name is."""
-        host = _EVERYWHERE.get(self.host, self.host)
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+def read_given(environ: Mapping[str, str], master_key: Callable[[], str]) -> Given:
+    """Check what was set, by value or by file; one clear line when something is wrong."""
+    known = {key: value for key, value in environ.items() if value or not key.startswith(PREFIX)}
+    chosen = frozenset(
+        name for name in Settings.__struct_fields__ if {_variable(name), f"{_variable(name)}_FILE"} & known.keys()
+    )
+    stand_ins = {_variable(name): value for name, value in _STAND_INS.items() if name not in chosen}
+    if "master_key" not in chosen:
+        stand_ins[_variable("master_key")] = master_key()
+    try:
+        return Given(load_settings(stand_ins | known), chosen)
+    except SettingsError as error:
+        raise UpError(str(error)) from None
 
 
-def choose_address(environ: Mapping[str, str], asked_port: int | None) -> Address:
+def choose_address(given: Given, asked_port: int | None) -> Address:
     """The asked port or a clear refusal; without one the default, or the next free one, saying so."""
-    host = environ.get("GPUAAS_HOST", LOOPBACK)
-    port, remark = _choose_port(host, asked_port or _set_port(environ))
-    address = Address(host, port, "", remark)
-    return Address(host, port, environ.get("GPUAAS_PUBLIC_URL", "").rstrip("/") or address.local_url, remark)
+    host = given.settings.host
+    if asked_port is None and "port" in given.chosen:
+        asked_port = given.settings.port
+    port, remark = _choose_port(host, asked_port)
+    local = _EVERYWHERE.get(host, host)
+    local_url = f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
+    public_url = given.settings.public_url.rstrip("/") if "public_url" in given.chosen else local_url
+    return Address(host, port, public_url, local_url, remark)
 
 
 def program_environment(
-    environ: Mapping[str, str], urls: ServerUrls, address: Address, *, master_key: str, health_port: int
+    environ: Mapping[str, str], given: Given, address: Address, *, database_url: str, nats_url: str
 ) -> dict[str, str]:
     """Our own environment with this run's settings; never the owner's way into the database."""
     settings = {
-        "GPUAAS_DATABASE_URL": urls.database,
-        "GPUAAS_NATS_URL": urls.nats,
-        "GPUAAS_PUBLIC_URL": address.public_url,
-        "GPUAAS_HOST": address.host,
-        "GPUAAS_PORT": str(address.port),
-        "GPUAAS_METRICS_PORT": str(health_port),
+        "database_url": database_url,
+        "nats_url": nats_url,
+        "master_key": given.settings.master_key,
+        "public_url": address.public_url,
+        "host": address.host,
+        "port": str(address.port),
+        "environment": given.settings.environment,
     }
-    defaults = {"GPUAAS_ENVIRONMENT": "demo"}
-    if "GPUAAS_MASTER_KEY_FILE" not in environ:
-        defaults["GPUAAS_MASTER_KEY"] = master_key
-    inherited = {key: value for key, value in environ.items() if key != "GPUAAS_DATABASE_OWNER_URL"}
-    return defaults | inherited | settings
+    replaced = {_variable(name) for name in (*settings, "database_owner_url")}
+    inherited = {key: value for key, value in environ.items() if key.removesuffix("_FILE") not in replaced}
+    return inherited | {_variable(name): value for name, value in settings.items()}
 
 
-def _set_port(environ: Mapping[str, str]) -> int | None:
-    text = environ.get("GPUAAS_PORT", "")
-    if text and not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
-        raise UpError(f"GPUAAS_PORT={text!r} is not a port (1 to 65535)")
-    return int(text) if text else None
+def with_health_port(env: Mapping[str, str], port: int) -> dict[str, str]:
+    """The same for a program with a health listener of its own."""
+    return {**env, _variable("metrics_port"): str(port)}
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
 
 
 def _choose_port(host: str, asked: int | None) -> tuple[int, str]:

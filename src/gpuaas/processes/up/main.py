@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuaas.infra.embedded.errors import EmbeddedError
+from gpuaas.processes.settings import SettingsError, load_settings
 from gpuaas.processes.up.data_directory import DataDirectory
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.options import Options, parse_options
 from gpuaas.processes.up.product import Product
 from gpuaas.processes.up.report import Report
+from gpuaas.processes.up.seed import demo_logins, seed
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -74,8 +76,11 @@ def main(argv: Sequence[str]) -> int:
     """The program; every foreseeable failure is one line on stderr."""
     options = parse_options(argv)
     try:
+        if options.seed_only:
+            asyncio.run(seed(load_settings(os.environ), demo_logins(options.data_dir)))
+            return 0
         return asyncio.run(run(options, dict(os.environ), Report()))
-    except (UpError, EmbeddedError) as error:
+    except (UpError, EmbeddedError, SettingsError) as error:
         complaint, quoted = str(error), getattr(error, "quoted", ())
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

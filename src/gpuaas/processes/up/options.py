@@ -19,6 +19,7 @@ class Options:
     port: int | None = None
     ready_file: Path | None = None
     demo: bool = True
+    seed_only: bool = False
 
 
 def parse_options(argv: Sequence[str]) -> Options:
@@ -32,8 +33,9 @@ def parse_options(argv: Sequence[str]) -> Options:
     parser.add_argument("--port", type=_port, help=f"of the API (default {DEFAULT_PORT} or the next free one)")
     parser.add_argument("--ready-file", type=Path, help="written as JSON when ready, removed at the end")
     parser.add_argument("--no-demo", action="store_true", help="no demo organisation, no logins")
+    parser.add_argument("--seed-only", action="store_true", help=argparse.SUPPRESS)  # `up` runs itself so
     given = parser.parse_args(list(argv))
-    return Options(given.data_dir, given.port, given.ready_file, not given.no_demo)
+    return Options(given.data_dir, given.port, given.ready_file, not given.no_demo, given.seed_only)
 
 
 def _port(text: str) -> int:

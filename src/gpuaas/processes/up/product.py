@@ -9,12 +9,19 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from gpuaas.infra.embedded.child import Identity, identify, spawn
 from gpuaas.infra.embedded.logs import last_lines, open_log
 from gpuaas.infra.embedded.ports import LOOPBACK, free_port
 from gpuaas.processes.up.data_directory import DataDirectory
-from gpuaas.processes.up.environment import Address, choose_address, program_environment
+from gpuaas.processes.up.environment import (
+    Address,
+    choose_address,
+    program_environment,
+    read_given,
+    with_health_port,
+)
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.options import Options
 from gpuaas.processes.up.program import gpuaas_program
@@ -41,22 +48,23 @@ class Product:
         self._report = report
         self._ready_file = ReadyFile(options.ready_file)
         self._record = data.path / "run.json"
-        self._servers = Servers(environ, data.path)
+        self._given = read_given(environ, data.master_key)
+        self._servers = Servers(self._given, data.path)
         self.supervisor = Supervisor(report.trouble, self._processes_changed)
 
     async def start(self) -> tuple[str, list[Login]]:
         """Returns once everything is ready: where it is, and who can log in."""
         self._ready_file.clear()
+        logins = demo_logins(self._data.path) if self._options.demo else []
         left = await asyncio.to_thread(end_last_run, self._record)
         if left:
             self._report.trouble(f"ended {', '.join(left)}, left running by an earlier start")
-        address = choose_address(self._environ, self._options.port)
+        address = choose_address(self._given, self._options.port)
         if address.remark:
             self._report.trouble(address.remark)
         urls = await self._servers.start(self.supervisor, self._report)
         async with self._report.step("database") as remarks:
             remarks.append(await migrate(urls))
-        logins = demo_logins(self._data.path) if self._options.demo else []
         health = await self._start_programs(urls, address)
         self._ready_file.write(self._ready(urls, address, logins, health))
         return address.public_url, logins
@@ -70,18 +78,16 @@ class Product:
 
     async def _start_programs(self, urls: ServerUrls, address: Address) -> dict[str, str]:
         """Start the programs and the demo side by side; the base URL of each program's health."""
-        health: dict[str, str] = {}
-        work, taken = [], {address.port}
-        for name in PROGRAMS:
+        env = program_environment(self._environ, self._given, address, database_url=urls.database, nats_url=urls.nats)
+        health, taken = {"api": address.local_url}, {address.port}
+        work = [self._start_program("api", env, address.local_url)]
+        for name in PROGRAMS[1:]:
             port = free_port(taken=frozenset(taken))
             taken.add(port)
-            health[name] = address.local_url if name == "api" else f"http://{LOOPBACK}:{port}"
-            env = program_environment(
-                self._environ, urls, address, master_key=self._data.master_key(), health_port=port
-            )
-            work.append(self._start_program(name, env, health[name]))
-            if name == "api" and self._options.demo:
-                work.append(self._seed(env))
+            health[name] = f"http://{LOOPBACK}:{port}"
+            work.append(self._start_program(name, with_health_port(env, port), health[name]))
+        if self._options.demo:
+            work.append(self._seed(env))
         await together(*work)
         return health
 
@@ -90,10 +96,10 @@ class Product:
             await self.supervisor.start(gpuaas_program(name, env, f"{health}/readyz", self._data.logs))
 
     async def _seed(self, env: Mapping[str, str]) -> None:
-        argv = [sys.executable, "-m", "gpuaas.processes.up.seed", str(self._data.path)]
+        argv = [sys.executable, "-m", "gpuaas", "up", "--data-dir", str(self._data.path), "--seed-only"]
         log = open_log(self._data.logs, "seed")
         async with self._report.step("demo"):
-            child = spawn(argv, log=log, cwd=self._data.path, env=env)
+            child = spawn(argv, log=log, cwd=Path.cwd(), env=env)
             try:
                 code = await exited(child)
             finally:

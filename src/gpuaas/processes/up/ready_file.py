@@ -22,9 +22,13 @@ class ReadyFile:
         """Remove one of an earlier run, and find out now whether writing will work."""
         if self._path is None:
             return
-        if not os.access(self._path.parent, os.W_OK | os.X_OK):
-            raise UpError(f"cannot write the ready file {self._path}: no directory we may write to")
-        self._path.unlink(missing_ok=True)
+        probe = self._path.with_name(f".{self._path.name}.probe")
+        try:
+            self._path.unlink(missing_ok=True)
+            write_private(probe, b"")
+            probe.unlink()
+        except OSError as error:
+            raise UpError(f"cannot write the ready file {self._path}: {error.strerror}") from None
 
     def write(self, content: Mapping[str, object]) -> None:
         """Say that the product is ready."""

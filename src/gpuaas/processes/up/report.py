@@ -38,10 +38,10 @@ class Report:
         self.line(f"  {self._cross} {text}")
 
     @asynccontextmanager
-    async def step(self, name: str, what: str = "") -> AsyncIterator[list[str]]:
+    async def step(self, name: str) -> AsyncIterator[list[str]]:
         """Show that something is being waited for; a tick, its seconds and any remark once it is done."""
         began = self._waiting[name] = time.monotonic()
-        remarks: list[str] = [what] if what else []
+        remarks: list[str] = []
         try:
             yield remarks
         finally:

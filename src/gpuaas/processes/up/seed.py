@@ -1,18 +1,20 @@
 """The demo: an organisation to look at, and logins that stay the same from start to start.
 
 Passwords are made once into DATA/demo.json, readable by its owner only. Seeding is its own short process
-(`python -m gpuaas.processes.up.seed DATA`), so that `up` never loads the domains; run again it
+(`gpuaas up --seed-only`), so that `up` never loads the domains; run again it
 changes nothing.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_urlsafe
 
 from gpuaas.infra.embedded.files import read_private, write_private
+from gpuaas.processes.settings import Settings
 from gpuaas.processes.up.errors import UpError
 
 _WANTED = (("platform_admin", "admin@demo.example"), ("tenant_owner", "owner@demo.example"))
@@ -40,3 +42,7 @@ def demo_logins(data: Path) -> list[Login]:
     if any(login.role not in known for login in logins):
         write_private(file, json.dumps([asdict(login) for login in logins], indent=1).encode() + b"\n")
     return logins
+
+
+async def seed(settings: Settings, logins: Sequence[Login]) -> None:
+    """Make the demo's organisation and people with these passwords, in one transaction, unless they exist."""

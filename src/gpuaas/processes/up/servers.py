@@ -6,13 +6,13 @@ From here on nobody can tell which: only URLs leave this module.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.embedded.postgres import EmbeddedPostgres
+from gpuaas.processes.up.environment import Given
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.report import Report
 from gpuaas.processes.up.supervisor import Supervisor
@@ -31,19 +31,17 @@ class ServerUrls:
 class Servers:
     """The servers of one run. Embedded ones start side by side and are kept by the supervisor."""
 
-    def __init__(self, environ: Mapping[str, str], data: Path) -> None:
-        self._database = environ.get("GPUAAS_DATABASE_URL", "")
-        self._database_owner = environ.get("GPUAAS_DATABASE_OWNER_URL", "")
-        self._nats = environ.get("GPUAAS_NATS_URL", "")
-        self._postgres = None if self._database else EmbeddedPostgres(data)
-        self._nats_server = None if self._nats else EmbeddedNats(data)
+    def __init__(self, given: Given, data: Path) -> None:
+        self._settings = given.settings
+        self._postgres = None if "database_url" in given.chosen else EmbeddedPostgres(data)
+        self._nats = None if "nats_url" in given.chosen else EmbeddedNats(data)
 
     async def start(self, supervisor: Supervisor, report: Report) -> ServerUrls:
         """Returns once both answer."""
         await together(
             *(
                 self._start_one(server, supervisor, report)
-                for server in (self._postgres, self._nats_server)
+                for server in (self._postgres, self._nats)
                 if server is not None
             )
         )
@@ -51,13 +49,13 @@ class Servers:
             urls = self._postgres.urls
             database, owner = urls.app, urls.owner
         else:
-            database, owner = self._database, self._database_owner
-        nats = self._nats_server.url if self._nats_server is not None else self._nats
+            database, owner = self._settings.database_url, self._settings.database_owner_url
+        nats = self._nats.url if self._nats is not None else self._settings.nats_url
         return ServerUrls(database, owner or None, nats)
 
     def release(self) -> None:
         """Let go of the embedded servers' directories once their processes have ended."""
-        for server in (self._nats_server, self._postgres):
+        for server in (self._nats, self._postgres):
             if server is not None:
                 server.stop()
 
