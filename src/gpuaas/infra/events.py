@@ -2,7 +2,7 @@
 
 A reaction runs once per event: its name is its identity in the inbox, so renaming one makes it hear everything again.
 Its transaction sees the event's organisation, or the platform when the event has none. Events may arrive in any order.
-Always holds: every reaction and timer has a well-formed name nobody else has; a reaction hears registered types only."""
+Always holds: every reaction and timer has a well-formed name of its own; a reaction hears registered types only."""
 
 import inspect
 import re

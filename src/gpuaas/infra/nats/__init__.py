@@ -1,0 +1,1 @@
+"""NATS JetStream: one connection, the streams, publishing, pulling. It moves events; it is never the truth."""
