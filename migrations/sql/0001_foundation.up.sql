@@ -121,8 +121,21 @@ CREATE INDEX dead_letters_waiting ON dead_letters (id) WHERE state IN ('open', '
 COMMENT ON TABLE dead_letters IS 'platform: events a consumer could not handle, with the reason';
 GRANT SELECT, INSERT, UPDATE ON dead_letters TO :app;
 
+-- Only failures are counted here, so that NATS forgetting how often it delivered changes nothing.
+CREATE TABLE delivery_attempts (
+    consumer text NOT NULL,
+    event_id uuid NOT NULL,
+    attempts integer NOT NULL CHECK (attempts > 0),
+    last_at  timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (consumer, event_id)
+);
+COMMENT ON TABLE delivery_attempts IS 'platform: how often a consumer has failed on an event it has not handled yet';
+GRANT SELECT, INSERT, UPDATE, DELETE ON delivery_attempts TO :app;
+
+-- checked_through: looked at once, soon; complete_through: looked at again, when no late commit can come before it.
 CREATE TABLE consumer_progress (
     consumer         text PRIMARY KEY,
+    checked_through  uuid NOT NULL,
     complete_through uuid NOT NULL,
     updated_at       timestamptz NOT NULL DEFAULT now()
 );
@@ -235,3 +248,6 @@ GRANT UPDATE (signs_until, valid_until) ON signing_keys TO :app;
 
 SELECT ensure_partitions(parent, now() - interval '1 month', 6)
     FROM unnest(ARRAY['outbox', 'inbox', 'audit_log', 'audit_seals']) AS parent;
+
+-- Programs are ready only when the migrations are theirs.
+GRANT SELECT ON alembic_version TO :app;
