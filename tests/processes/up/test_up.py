@@ -117,6 +117,7 @@ def test_programs_that_outlive_a_killed_run_are_ended_by_the_next(up):
         os.kill(before[name].pid, signal.SIGSTOP)  # they hear of the death only after they are let go
     up.stop(signal.SIGKILL)
     wait_until(lambda: not is_alive(before["postgres"]), "the kernel tells the servers")
+    up.ready_file.unlink()
     up.launch()
     for name in ready["programs"]:
         assert is_alive(before[name])

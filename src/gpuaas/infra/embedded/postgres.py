@@ -79,10 +79,13 @@ class EmbeddedPostgres(EmbeddedServer):
 
     @property
     def urls(self) -> PostgresUrls:
-        """Over loopback TCP; the same after every restart unless somebody took the port meanwhile."""
+        """Over loopback TCP; the same after every restart unless somebody took the port meanwhile.
+
+        TLS is not asked for: a driver that asks looks for keys in a home it may not be able to read.
+        """
         password = passwords(self._secrets)
         app, owner, superuser = (
-            f"postgresql://{role}:{password[role]}@{LOOPBACK}:{self._port}/{DATABASE}"
+            f"postgresql://{role}:{password[role]}@{LOOPBACK}:{self._port}/{DATABASE}?sslmode=disable"
             for role in (APP, OWNER, SUPERUSER)
         )
         return PostgresUrls(app, owner, superuser)

@@ -71,20 +71,21 @@ async def migrate(urls: ServerUrls) -> str:
     # Loaded here: the driver is needed only now, while the servers start it would only delay them.
     from gpuaas.infra.postgres import migrate as migrations
 
-    if urls.database_owner is None:
-        found, wanted = await migrations.current(urls.database), migrations.head()
-        if found != wanted:
-            raise UpError(
-                f"the database is at migration {found or 'none'}, this version needs {wanted}: "
-                "set GPUAAS_DATABASE_OWNER_URL, or run `gpuaas migrate` as its owner"
-            )
-        return f"at migration {found}"
-    app_role = unquote(urlsplit(urls.database).username or "")
+    wanted = migrations.head()
     try:
-        changed = await asyncio.to_thread(migrations.upgrade, urls.database_owner, app_role=app_role)
+        if urls.database_owner is not None:
+            app_role = unquote(urlsplit(urls.database).username or "")
+            changed = await asyncio.to_thread(migrations.upgrade, urls.database_owner, app_role=app_role)
+            return f"migrated to {wanted}" if changed else f"at migration {wanted}"
+        found = await migrations.current(urls.database)
     except Exception as error:
         raise UpError(f"the database cannot be migrated: {_one_line(error)}") from error
-    return f"migrated to {migrations.head()}" if changed else f"at migration {migrations.head()}"
+    if found != wanted:
+        raise UpError(
+            f"the database is at migration {found or 'none'}, this version needs {wanted}: "
+            "set GPUAAS_DATABASE_OWNER_URL, or run `gpuaas migrate` as its owner"
+        )
+    return f"at migration {found}"
 
 
 def _one_line(error: Exception) -> str:
