@@ -20,12 +20,13 @@ GRANT SELECT, INSERT, UPDATE ON users TO :app;
 
 CREATE TABLE orgs (
     id          uuid PRIMARY KEY,
-    name        text NOT NULL UNIQUE,
+    name        text NOT NULL,
     title       text NOT NULL,
     personal_of uuid UNIQUE REFERENCES users,
     created_at  timestamptz NOT NULL DEFAULT now(),
     deleted_at  timestamptz
 );
+CREATE UNIQUE INDEX orgs_one_name ON orgs (name) WHERE deleted_at IS NULL;
 COMMENT ON TABLE orgs IS 'tenant: organisations; id is the org_id';
 GRANT SELECT, INSERT, UPDATE ON orgs TO :app;
 
@@ -107,6 +108,7 @@ CREATE TABLE service_account_keys (
     org_id             uuid NOT NULL,
     service_account_id uuid NOT NULL,
     key_hash           bytea NOT NULL UNIQUE,
+    hint               text NOT NULL,
     created_at         timestamptz NOT NULL DEFAULT now(),
     expires_at         timestamptz NOT NULL,
     revoked_at         timestamptz,
@@ -150,6 +152,21 @@ CREATE TABLE login_states (
 COMMENT ON TABLE login_states IS 'platform: logins that were started and not yet finished; the verifier is sealed';
 GRANT SELECT, INSERT, DELETE ON login_states TO :app;
 
+-- A refresh token is spent at the issuer by one request only: a second one would look like theft and end the session.
+CREATE TABLE refresh_claims (
+    token_hash bytea PRIMARY KEY,
+    expires_at timestamptz NOT NULL
+);
+COMMENT ON TABLE refresh_claims IS 'platform: refresh tokens being exchanged, or just spent';
+GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_claims TO :app;
+
+CREATE TABLE issuer_key_marks (
+    single    boolean PRIMARY KEY DEFAULT true CHECK (single),
+    marked_at timestamptz NOT NULL
+);
+COMMENT ON TABLE issuer_key_marks IS 'platform: when all replicas were last told to read the issuer''s keys again';
+GRANT SELECT, INSERT, UPDATE ON issuer_key_marks TO :app;
+
 DO $$
 DECLARE
     named text;
@@ -180,3 +197,7 @@ CREATE POLICY org_members_write ON org_members FOR INSERT WITH CHECK (visible_or
 CREATE POLICY org_members_change ON org_members FOR UPDATE USING (visible_org(org_id));
 CREATE POLICY org_members_remove ON org_members FOR DELETE USING (visible_org(org_id));
 CREATE POLICY ssh_keys_own ON ssh_keys USING (visible_actor(user_id)) WITH CHECK (visible_actor(user_id));
+-- A user sees his own roles in projects, and those projects, from outside of their organisation too.
+CREATE POLICY project_members_own ON project_members FOR SELECT USING (visible_actor(user_id));
+CREATE POLICY projects_joined ON projects FOR SELECT
+    USING (EXISTS (SELECT FROM project_members m WHERE m.project_id = projects.id AND visible_actor(m.user_id)));

@@ -1,0 +1,86 @@
+"""SQL of organisations. A deleted organisation keeps its row and gives its name free."""
+
+from uuid import UUID
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.domains.identity.orgs.models import Org
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.kit.errors import Missing
+from gpuaas.kit.ids import OrgId, UserId
+
+_NAMES = {"orgs_one_name": Code.ORG_NAME_TAKEN}
+
+MINE = """
+SELECT o.*, m.role FROM org_members m JOIN orgs o ON o.id = m.org_id
+WHERE m.user_id = $1 AND o.deleted_at IS NULL AND o.id > $2 ORDER BY o.id LIMIT $3
+"""
+GET = """
+SELECT o.*, m.role FROM orgs o LEFT JOIN org_members m ON m.org_id = o.id AND m.user_id = $2
+WHERE o.id = $1 AND o.deleted_at IS NULL
+"""
+INSERT = "INSERT INTO orgs (id, name, title, personal_of) VALUES ($1, $2, $3, $4) RETURNING *"
+INSERT_IF_FREE = """
+INSERT INTO orgs (id, name, title, personal_of) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING RETURNING *
+"""
+OWN = "INSERT INTO org_members (org_id, user_id, role) VALUES ($1, $2, 'owner')"
+UPDATE = """
+UPDATE orgs SET name = coalesce($2, name), title = coalesce($3, title)
+WHERE id = $1 AND deleted_at IS NULL RETURNING *
+"""
+# Members change one at a time in an organisation; projects can still be created beside (they take a weaker lock).
+LOCK_MEMBERS = "SELECT * FROM orgs WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
+# Waits for projects being created, and makes those that come later find the organisation deleted.
+LOCK_WHOLE = "SELECT * FROM orgs WHERE id = $1 AND deleted_at IS NULL FOR UPDATE"
+HAS_PROJECTS = "SELECT EXISTS (SELECT FROM projects WHERE org_id = $1 AND deleted_at IS NULL)"
+DELETE = "UPDATE orgs SET deleted_at = now() WHERE id = $1"
+
+
+async def list_of_user(tx: Tx, user_id: UserId, *, after: UUID, limit: int) -> list[Org]:
+    return [decode(Org, row) for row in await tx.rows(MINE, user_id, after, limit)]
+
+
+async def get(tx: Tx, org_id: OrgId, asker: UUID | None) -> Org:
+    return _found(await tx.row(GET, org_id, asker))
+
+
+async def insert(tx: Tx, org_id: OrgId, *, name: str, title: str) -> Org:
+    with conflicts(_NAMES):
+        return _found(await tx.row(INSERT, org_id, name, title, None))
+
+
+async def insert_personal(tx: Tx, org_id: OrgId, *, name: str, title: str, user_id: UserId) -> Org | None:
+    """None when the name is taken: the caller tries another one."""
+    row = await tx.row(INSERT_IF_FREE, org_id, name, title, user_id)
+    return None if row is None else decode(Org, row)
+
+
+async def own(tx: Tx, org_id: OrgId, user_id: UserId) -> None:
+    await tx.run(OWN, org_id, user_id)
+
+
+async def update(tx: Tx, org_id: OrgId, *, name: str | None, title: str | None) -> Org:
+    with conflicts(_NAMES):
+        return _found(await tx.row(UPDATE, org_id, name, title))
+
+
+async def lock_members(tx: Tx, org_id: OrgId) -> Org:
+    return _found(await tx.row(LOCK_MEMBERS, org_id))
+
+
+async def lock_whole(tx: Tx, org_id: OrgId) -> Org:
+    return _found(await tx.row(LOCK_WHOLE, org_id))
+
+
+async def has_projects(tx: Tx, org_id: OrgId) -> bool:
+    return bool(await tx.value(HAS_PROJECTS, org_id))
+
+
+async def delete(tx: Tx, org_id: OrgId) -> None:
+    await tx.run(DELETE, org_id)
+
+
+def _found(row: Row | None) -> Org:
+    if row is None:
+        raise Missing(Code.ORG_MISSING, "There is no such organisation, or you are not in it.")
+    return decode(Org, row)

@@ -1,0 +1,34 @@
+"""The verbs of projects. A deleted project keeps its row; its name can be used again."""
+
+from msgspec import UNSET
+
+from gpuaas.contracts.events.platform import ProjectCreated, ProjectDeleted, ProjectUpdated
+from gpuaas.contracts.http.orgs import ProjectCreate, ProjectUpdate
+from gpuaas.domains.identity.projects import store
+from gpuaas.domains.identity.projects.models import Project
+from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit.ids import OrgId, ProjectId, new_id
+
+list_of_org = store.list_of_org
+project_get = store.get
+project_lock = store.lock
+
+
+async def project_create(tx: Tx, org_id: OrgId, wanted: ProjectCreate) -> Project:
+    project_id = ProjectId(new_id())
+    project = await store.insert(tx, project_id, org_id, name=wanted.name, title=wanted.title or wanted.name)
+    tx.emit(ProjectCreated(project_id=project.id, name=project.name), subject_id=project.id)
+    return project
+
+
+async def project_update(tx: Tx, project_id: ProjectId, wanted: ProjectUpdate) -> Project:
+    name = None if wanted.name is UNSET else wanted.name
+    title = None if wanted.title is UNSET else wanted.title
+    project = await store.update(tx, project_id, name=name, title=title)
+    tx.emit(ProjectUpdated(project_id=project_id), subject_id=project_id)
+    return project
+
+
+async def project_delete(tx: Tx, project_id: ProjectId) -> None:
+    await store.delete(tx, project_id)
+    tx.emit(ProjectDeleted(project_id=project_id), subject_id=project_id)

@@ -1,0 +1,1 @@
+"""OpenID Connect as a relying party: discovery, keys, verification of tokens, and the client of the login flow."""
