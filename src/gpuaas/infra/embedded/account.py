@@ -33,13 +33,20 @@ class Account:
         resolved = directory.resolve()
         return all(self._may_pass(step) for step in (resolved, *resolved.parents))
 
+    def may_run(self, program: Path) -> bool:
+        """Whether the account can reach this program, read it and run it."""
+        return self.may_enter(program.parent) and self._permissions(program) & 0o5 == 0o5
+
     def _may_pass(self, directory: Path) -> bool:
-        status = directory.stat()
+        return bool(self._permissions(directory) & 0o1)
+
+    def _permissions(self, path: Path) -> int:
+        status = path.stat()
         if status.st_uid == self.uid:
-            return bool(status.st_mode & 0o100)
+            return status.st_mode >> 6 & 0o7
         if status.st_gid == self.gid:
-            return bool(status.st_mode & 0o010)
-        return bool(status.st_mode & 0o001)
+            return status.st_mode >> 3 & 0o7
+        return status.st_mode & 0o7
 
 
 def server_account() -> Account | None:

