@@ -63,11 +63,22 @@ class Code(StrEnum):
     LOGIN_STATE_UNKNOWN = "login_state_unknown"
     REFRESH_REFUSED = "refresh_refused"
     REDIRECT_REFUSED = "redirect_refused"
+    # the built-in issuer
+    ISSUER_ACCOUNT_MISSING = "issuer_account_missing"
+    ISSUER_ACCOUNT_EXISTS = "issuer_account_exists"
+    PASSWORD_REFUSED = "password_refused"  # noqa: S105 # a code, not a password
+    PASSWORD_WRONG = "password_wrong"  # noqa: S105 # a code, not a password
+    PASSWORD_ELSEWHERE = "password_elsewhere"  # noqa: S105 # a code, not a password
     # policy
     POLICY_KEY_MISSING = "policy_key_missing"
     POLICY_VALUE_REFUSED = "policy_value_refused"
     POLICY_GUARDRAIL = "policy_guardrail"
     POLICY_OVERRIDE_MISSING = "policy_override_missing"
+    POLICY_PLATFORM_ONLY = "policy_platform_only"
+    POLICY_LEVEL_REFUSED = "policy_level_refused"
+    # audit
+    AUDIT_ENTRY_MISSING = "audit_entry_missing"
+    AUDIT_EXPORT_OFF = "audit_export_off"
     # events
     DEAD_LETTER_MISSING = "dead_letter_missing"
     STATE_MOVE_REFUSED = "state_move_refused"
@@ -127,10 +138,19 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.LOGIN_STATE_UNKNOWN: (kind.Refused, "This login was not started here, or too long ago. Start it again."),
     C.REFRESH_REFUSED: (kind.Unauthenticated, "The session has ended. Log in again."),
     C.REDIRECT_REFUSED: (kind.Refused, "The redirect address is not one that is allowed."),
+    C.ISSUER_ACCOUNT_MISSING: (kind.Missing, "There is no such login at the built-in issuer."),
+    C.ISSUER_ACCOUNT_EXISTS: (kind.Conflict, "This address has a login. Reset its password instead."),
+    C.PASSWORD_REFUSED: (kind.Refused, "The new password is too short, too long or too easy to guess."),
+    C.PASSWORD_WRONG: (kind.Denied, "The current password is not right."),
+    C.PASSWORD_ELSEWHERE: (kind.Conflict, "Your password is kept by your identity provider. Change it there."),
     C.POLICY_KEY_MISSING: (kind.Missing, "There is no policy of this name. List them to see all."),
     C.POLICY_VALUE_REFUSED: (kind.Refused, "The value does not fit the policy's type or bounds."),
     C.POLICY_GUARDRAIL: (kind.Conflict, "A guardrail set above does not allow this value."),
     C.POLICY_OVERRIDE_MISSING: (kind.Missing, "The policy is not overridden here."),
+    C.POLICY_PLATFORM_ONLY: (kind.Denied, "Only the platform sets this policy. Ask its operator."),
+    C.POLICY_LEVEL_REFUSED: (kind.Refused, "This policy has one value for all above this level. Set it there."),
+    C.AUDIT_ENTRY_MISSING: (kind.Missing, "There is no such audit entry here."),
+    C.AUDIT_EXPORT_OFF: (kind.Denied, "The policy audit.export_allowed is off here. Ask who may change it."),
     C.DEAD_LETTER_MISSING: (kind.Missing, "There is no such dead letter."),
     C.STATE_MOVE_REFUSED: (kind.Conflict, "It is not in a state from which this is possible. Look at it again."),
 }

@@ -102,10 +102,10 @@ def decide(key: PolicyKey, layers: Iterable[Layer]) -> Decision:
             continue
         if bound is not None and strictness(key, value) < strictness(key, bound.value):
             decision = Decision(value=bound.value, origin=layer.level, held_by=bound.level)
-        else:
-            decision = Decision(value=value, origin=layer.level)
-        if layer.guardrail:
-            bound = msgspec.structs.replace(layer, value=decision.value)
+            continue
+        decision = Decision(value=value, origin=layer.level)
+        if layer.guardrail and (bound is None or strictness(key, value) > strictness(key, bound.value)):
+            bound = msgspec.structs.replace(layer, value=value)
     return decision
 
 

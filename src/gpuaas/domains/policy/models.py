@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 from gpuaas.contracts.policy_keys import Level, Value
-from gpuaas.domains.policy.layers import Layer
+from gpuaas.domains.policy.layers import Decision, Layer
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -67,3 +67,19 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     project_id: UUID | None
     project_name: str | None
     pattern: Pattern
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What was in force before, and what is set now."""
+
+    before: Value
+    layers: list[Layer]
+
+
+class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+    before: Value
+    after: Value
+    touched_orgs: int
+    touched_projects: int
+    items: list[tuple[Subject, Decision, Decision]]
+    next_position: tuple[UUID, UUID] | None

@@ -11,6 +11,7 @@ import msgspec
 from gpuaas.contracts.policy_keys import POLICY_KEYS, PolicyKey, Value
 from gpuaas.domains.policy.layers import Layer, decide
 from gpuaas.domains.policy.models import Override, Place
+from gpuaas.kit import clock
 
 NEVER = -1
 
@@ -31,6 +32,7 @@ class MemoryPolicy:
         self.revision = NEVER
         self.hint = asyncio.Event()
         self._values = _resolve(keys, ())
+        self._checked_at = clock.monotonic()
 
     @property
     def loaded(self) -> bool:
@@ -40,6 +42,15 @@ class MemoryPolicy:
     def changed(self) -> None:
         """Somebody said that a policy changed: look at once. Called from this process's loop."""
         self.hint.set()
+
+    def checked(self) -> None:
+        """The values were found to be the newest just now."""
+        self._checked_at = clock.monotonic()
+
+    @property
+    def age_seconds(self) -> float:
+        """How long ago they were; more than a few seconds means that the database is away."""
+        return clock.monotonic() - self._checked_at
 
     def load(self, revision: int, overrides: Iterable[Override]) -> None:
         """Take over the overrides of one revision, all of them."""

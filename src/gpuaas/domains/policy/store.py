@@ -30,6 +30,11 @@ UNSET = """
 DELETE FROM policy_overrides
 WHERE key = $1 AND org_id IS NOT DISTINCT FROM $2 AND project_id IS NOT DISTINCT FROM $3
 """
+PLACE_EXISTS = """
+SELECT EXISTS (SELECT FROM orgs WHERE id = $1 AND deleted_at IS NULL) AS org,
+       $2::uuid IS NULL OR EXISTS (
+           SELECT FROM projects WHERE id = $2 AND org_id = $1 AND deleted_at IS NULL) AS project
+"""
 # Live organisations and their live projects, each with what it and its organisation have set of the key $1; all of
 # them, or one organisation's ($2), or one project ($3).
 _SUBJECTS = """
@@ -73,6 +78,11 @@ async def revision(tx: Tx) -> int:
 async def take_turn(tx: Tx) -> None:
     """Wait for the change before ours to end, and hold those after it until ours does."""
     await tx.run(TAKE_TURN)
+
+
+async def place_exists(tx: Tx, place: Place) -> tuple[bool, bool]:
+    row = await tx.row(PLACE_EXISTS, place.org_id, place.project_id)
+    return (row["org"], row["project"]) if row else (False, False)
 
 
 async def overrides(tx: Tx) -> list[Override]:
