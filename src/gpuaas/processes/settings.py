@@ -64,13 +64,9 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
     known = {field.name: field for field in msgspec.structs.fields(Settings)}
     given: dict[str, str] = {}
     for name in known:
-        variable = PREFIX + name.upper()
-        if variable in environ and variable + "_FILE" in environ:
-            raise SettingsError(f"set {variable} or {variable}_FILE, not both")
-        if variable in environ:
-            given[name] = environ[variable]
-        elif variable + "_FILE" in environ:
-            given[name] = _secret_file(variable + "_FILE", environ[variable + "_FILE"])
+        value = read_variable(environ, PREFIX + name.upper())
+        if value is not None:
+            given[name] = value
     missing = [PREFIX + f.name.upper() for f in known.values() if f.required and not given.get(f.name)]
     if missing:
         raise SettingsError(f"missing {', '.join(missing)}: see contracts/settings.md")
@@ -80,6 +76,17 @@ def load_settings(environ: Mapping[str, str]) -> Settings:
         raise SettingsError(f"a {PREFIX}… setting is wrong: {error}") from error
     _check(settings)
     return settings
+
+
+def read_variable(environ: Mapping[str, str], variable: str) -> str | None:
+    """A setting from its variable, or from the file its _FILE variable names."""
+    if variable in environ and variable + "_FILE" in environ:
+        raise SettingsError(f"set {variable} or {variable}_FILE, not both")
+    if variable in environ:
+        return environ[variable]
+    if variable + "_FILE" in environ:
+        return _secret_file(variable + "_FILE", environ[variable + "_FILE"])
+    return None
 
 
 def _check(settings: Settings) -> None:

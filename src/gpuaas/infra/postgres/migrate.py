@@ -24,8 +24,13 @@ def folder() -> Path:
     return inside if inside.is_dir() else package.parents[1] / "migrations"
 
 
+def numbers() -> list[int]:
+    """Every migration there is, oldest first."""
+    return sorted(int(path.name.partition("_")[0]) for path in (folder() / "versions").glob("[0-9]*.py"))
+
+
 def head() -> str:
-    return max(path.name.partition("_")[0] for path in (folder() / "versions").glob("[0-9]*.py"))
+    return f"{numbers()[-1]:04d}"
 
 
 async def current(url: str) -> str:
@@ -70,12 +75,13 @@ def _config(owner_url: str, app_role: str) -> Any:
 
 def sqlalchemy_url(url: str) -> str:
     parts = urlsplit(url)
-    return urlunsplit(("postgresql+asyncpg", *parts[1:]))
+    # SQLAlchemy hands the query to the driver's connect, where libpq's `sslmode` is called `ssl`.
+    return urlunsplit(("postgresql+asyncpg", parts.netloc, parts.path, parts.query.replace("sslmode=", "ssl="), ""))
 
 
 def statements(name: str, app_role: str) -> str:
     """A migration's SQL, with the application's role in place."""
-    return (folder() / "sql" / name).read_text().replace(":app", f'"{app_role}"')
+    return re.sub(r"(?<= ):app\b", f'"{app_role}"', (folder() / "sql" / name).read_text())
 
 
 def apply(name: str) -> None:

@@ -1,0 +1,1 @@
+"""Brings the database to a migration, forward or back."""
