@@ -59,7 +59,7 @@ def test_it_prints_where_it_is_and_how_to_get_in(up):
     said = up.said()
     for part in ("postgres", "nats", "database", "api", "relay", "worker", "demo"):
         assert f"✓ {part} " in said
-    for expected in (ready["url"], f"{ready['url']}/api/docs", f"gpuaas login --server {ready['url']}"):
+    for expected in (ready["url"], f"{ready['url']}/api/docs", f"gpuaas login --url {ready['url']}"):
         assert expected in said
     assert {login["role"] for login in ready["logins"]} == {"platform_admin", "tenant_owner"}
     for login in ready["logins"]:
@@ -142,6 +142,54 @@ def _all_ready(up: Up) -> bool:
         return all(status(f"{health}/readyz") == 200 for health in up.ready()["health_urls"].values())
     except OSError:
         return False
+
+
+def test_a_part_that_keeps_dying_ends_the_run_with_one_line_and_the_end_of_its_log(up):
+    ready = up.start()
+    running = all_processes(ready)
+    assert up.process is not None
+    killed = 0
+    while up.process.poll() is None:
+        pid = up.ready()["programs"]["relay"] if up.ready_file.exists() else killed
+        if pid != killed:
+            os.kill(pid, signal.SIGKILL)
+            killed = pid
+        time.sleep(0.05)
+    assert up.process.returncode == 1
+    assert "gpuaas up: relay ended 6 times within a minute (signal SIGKILL);" in up.said()
+    assert f"{up.data / 'logs' / 'relay.log'} ends with:" in up.said()
+    assert not up.ready_file.exists()
+    assert not [name for name, process in running.items() if is_alive(process)]
+
+
+def test_nohup_keeps_it_running_when_the_terminal_goes_away(up):
+    up.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert up.process is not None
+    up.process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert up.process.poll() is None
+    assert up.ready_file.exists()
+
+
+def test_without_nohup_a_terminal_that_goes_away_stops_everything(up):
+    running = all_processes(up.start())
+    assert up.stop(signal.SIGHUP) == 0
+    assert not [name for name, process in running.items() if is_alive(process)]
+
+
+def test_on_a_terminal_progress_moves_and_leaves_clean_lines(up):
+    controller, terminal = os.openpty()
+    up.process = subprocess.Popen(up.command(), stdout=terminal, stderr=terminal, env=up.environment(), cwd=up.place)
+    os.close(terminal)
+    seen = b""
+    while b"Ctrl-C stops everything." not in seen:
+        seen += os.read(controller, 4096)
+    up.stop()
+    os.close(controller)
+    assert "⠙".encode() in seen
+    shown = [line.rpartition("\x1b[K")[2].rstrip() for line in seen.decode().split("\n")]
+    assert any(line.startswith("  ✓ postgres ") for line in shown)
+    assert not any("\r" in line or "…" in line for line in shown)
 
 
 def test_two_run_side_by_side_on_one_machine(up, second_up):

@@ -33,8 +33,10 @@ class StopRequest:
         self.forced = asyncio.Event()
 
     def listen(self) -> None:
-        """Take the signals from now on."""
+        """Take the signals from now on; a hang-up that `nohup` told us to ignore stays ignored."""
         for number in _STOP_SIGNALS:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
             asyncio.get_running_loop().add_signal_handler(number, self._signalled)
 
     def _signalled(self) -> None:

@@ -6,10 +6,13 @@ Writing never fails: with nobody left to read, the product runs on in silence.
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TextIO
 
 from gpuaas.processes.up.seed import Login
@@ -78,7 +81,7 @@ class Report:
             for login in logins:
                 self.line(f"  {login.role:<{role}}   {login.email:<{email}}   password  {login.password}")
         self.line()
-        self.line(f"  CLI        gpuaas login --server {url}")
+        self.line(f"  CLI        {_own_command()} login --url {url}")
         self.line()
         self.line("Ctrl-C stops everything.")
 
@@ -99,6 +102,14 @@ class Report:
             self._broken = True
             with suppress(OSError, ValueError):
                 self._stream.close()
+
+
+def _own_command() -> str:
+    """What to type for `gpuaas` here: the bare name only where it means this installation."""
+    installed = Path(sys.executable).with_name("gpuaas")
+    if not installed.exists() or shutil.which("gpuaas") == str(installed):
+        return "gpuaas"
+    return min(str(installed), os.path.relpath(installed), key=len)
 
 
 def _cells(logins: Sequence[Login]) -> list[tuple[str, str]]:
