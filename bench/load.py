@@ -3,7 +3,8 @@ what is measured is the server.
 
     python -m bench.load PORT CONNECTIONS SECONDS < request-template
 
-The template is a raw HTTP request; `{n}` in it becomes a number that never repeats. Prints requests, errors, seconds."""
+The template is a raw HTTP request; `{n}` in it becomes a number that never repeats. Prints requests, errors and
+seconds."""
 
 import asyncio
 import sys
@@ -59,7 +60,9 @@ async def run(port: int, connections: int, seconds: float, template: bytes) -> t
         count[0] += 1
         return template.replace(b"{n}", str(count[0]).encode())
 
-    made = [await loop.create_connection(lambda: Connection(make, tally), "127.0.0.1", port) for _ in range(connections)]
+    made = [
+        await loop.create_connection(lambda: Connection(make, tally), "127.0.0.1", port) for _ in range(connections)
+    ]
     before, started = tally[0], time.perf_counter()
     await asyncio.sleep(seconds)
     done, spent = tally[0] - before, time.perf_counter() - started

@@ -1,0 +1,44 @@
+"""`gpuaas api`: reads the settings, picks the implementations, lists the parts, serves until told to stop."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import uvloop
+
+from gpuaas.kit import log, trace
+from gpuaas.processes.api.assembly import assemble
+from gpuaas.processes.api.server import listen, make_server, serve
+from gpuaas.processes.settings import Settings, SettingsError, load_settings
+
+
+def main(argv: list[str]) -> int:
+    if argv:
+        sys.stderr.write("gpuaas api takes no arguments, but GPUAAS_… variables: see contracts/settings.md\n")
+        return 2
+    try:
+        settings = load_settings(os.environ)
+        listener = listen(settings.host, settings.port)
+    except SettingsError as error:
+        sys.stderr.write(f"gpuaas api: {error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"gpuaas api: cannot listen on {settings.host} port {settings.port}: {error.strerror}\n")
+        return 1
+    log.configure("api", level=settings.log_level, form=settings.log_format)
+    trace.configure("api", settings.otlp_endpoint)
+    try:
+        uvloop.run(_run(settings, listener))
+    finally:
+        log.flush_access()
+        trace.shutdown()
+    return 0
+
+
+async def _run(settings: Settings, listener: object) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with assemble(settings) as app:
+        await serve(make_server(app, host=settings.host, port=settings.port), listener, stop)
