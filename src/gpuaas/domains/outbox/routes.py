@@ -11,7 +11,7 @@ from gpuaas.contracts.http.outbox import (
     DeadLetterQuery,
     DeadLetterView,
 )
-from gpuaas.contracts.permissions import Permission as P
+from gpuaas.contracts.permissions import P
 from gpuaas.domains.outbox import service
 from gpuaas.domains.outbox.models import DeadLetter, OutboxEvent
 from gpuaas.domains.outbox.states import DeadLetterState

@@ -74,6 +74,10 @@ class Bus:
             raise BusAway(self.trouble)
         return self._client
 
+    async def check(self) -> str:
+        """For a probe."""
+        return "" if self.connected else f"NATS is away: {self.trouble}"
+
     async def wait_connected(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._up.wait(), seconds)

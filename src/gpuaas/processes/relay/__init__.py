@@ -1,0 +1,1 @@
+"""The program that carries events from the outbox to NATS."""
