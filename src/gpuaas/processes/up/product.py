@@ -49,13 +49,15 @@ class Product:
         self._ready_file = ReadyFile(options.ready_file)
         self._record = data.path / "run.json"
         self._given = read_given(environ, data.master_key)
+        # With somebody else's issuer there is nobody here whose password we could set.
+        self._demo = options.demo and self._given.settings.builtin_issuer
         self._servers = Servers(self._given, data.path)
         self.supervisor = Supervisor(report.trouble, self._processes_changed)
 
     async def start(self) -> tuple[str, list[Login]]:
         """Returns once everything is ready: where it is, and who can log in."""
         self._ready_file.clear()
-        logins = demo_logins(self._data.path) if self._options.demo else []
+        logins = demo_logins(self._data.path) if self._demo else []
         left = await asyncio.to_thread(end_last_run, self._record)
         if left:
             self._report.trouble(f"ended {', '.join(left)}, left running by an earlier start")
@@ -86,7 +88,7 @@ class Product:
             taken.add(port)
             health[name] = f"http://{LOOPBACK}:{port}"
             work.append(self._start_program(name, with_health_port(env, port), health[name]))
-        if self._options.demo:
+        if self._demo:
             work.append(self._seed(env))
         await together(*work)
         return health

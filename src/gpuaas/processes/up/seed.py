@@ -11,13 +11,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from secrets import token_urlsafe
+from secrets import token_hex, token_urlsafe
+from typing import TYPE_CHECKING
 
 from gpuaas.infra.embedded.files import read_private, write_private
 from gpuaas.processes.settings import Settings
 from gpuaas.processes.up.errors import UpError
 
-_WANTED = (("platform_admin", "admin@demo.example"), ("tenant_owner", "owner@demo.example"))
+if TYPE_CHECKING:
+    from gpuaas.infra.postgres.tx import Tx
+
+PLATFORM_ADMIN, TENANT_OWNER = "platform_admin", "tenant_owner"
+
+_WANTED = ((PLATFORM_ADMIN, "admin@demo.example"), (TENANT_OWNER, "owner@demo.example"))
+_ORG_NAME = "demo"
 _PASSWORD_BYTES = 12
 
 
@@ -45,4 +52,48 @@ def demo_logins(data: Path) -> list[Login]:
 
 
 async def seed(settings: Settings, logins: Sequence[Login]) -> None:
-    """Make the demo's organisation and people with these passwords, in one transaction, unless they exist."""
+    """Make the demo's people with these passwords and the tenant owner's organisation, unless they exist.
+
+    Everything in one transaction: who was ever seeded is left as he is, whatever he deleted since.
+    """
+    # Loaded here: `up` itself imports this module and never seeds in its own process.
+    from gpuaas.infra.postgres.database import Database
+    from gpuaas.infra.postgres.tx import PLATFORM, Sight
+    from gpuaas.kit.errors import Conflict
+
+    db = Database(settings.database_url, read_pool_size=1, write_pool_size=1)
+    await db.open()
+    try:
+        for org_name in (_ORG_NAME, f"{_ORG_NAME}-{token_hex(3)}"):  # the first may belong to somebody by now
+            try:
+                async with db.transaction(Sight(PLATFORM), "seed") as tx:
+                    for login in logins:
+                        await _seed_one(tx, settings.issuer, login, org_name)
+                return
+            except Conflict:
+                continue
+    finally:
+        await db.close()
+
+
+async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str) -> None:
+    from gpuaas.contracts.http.orgs import OrgCreate, ProjectCreate
+    from gpuaas.contracts.permissions import PlatformRole
+    from gpuaas.domains.identity.orgs.service import org_create
+    from gpuaas.domains.identity.projects.service import project_create
+    from gpuaas.domains.identity.users.service import platform_role_grant, user_ensure
+    from gpuaas.domains.issuer.accounts.service import account_ensure
+
+    name = login.role.replace("_", " ").capitalize()
+    account = await account_ensure(tx, email=login.email, password=login.password, name=name)
+    user, first_org = await user_ensure(
+        tx, issuer=issuer, subject=str(account.id), email=login.email, email_verified=True, name=name
+    )
+    if first_org is None:
+        return
+    if login.role == PLATFORM_ADMIN:
+        await platform_role_grant(tx, user.id, PlatformRole.ADMIN)
+    else:
+        org = await org_create(tx, user.id, OrgCreate(name=org_name, title="Demo"))
+        await project_create(tx, org.id, ProjectCreate(name="first-project", title="First project"))
+        await tx.enter_platform()
