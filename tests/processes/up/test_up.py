@@ -229,6 +229,12 @@ def test_the_default_port_in_use_is_replaced_by_the_next_free_one(up):
     assert f"port 8080 is in use, taking {port}" in up.said()
 
 
+def test_the_same_data_keep_their_address(up):
+    first = up.start()
+    up.stop()
+    assert up.start(port=False)["url"] == first["url"]
+
+
 def test_servers_named_by_settings_are_used_and_left_running(up, place):
     outside = place / "outside"
     with EmbeddedPostgres(outside, durable=False) as urls, EmbeddedNats(outside, durable=False) as nats_url:

@@ -59,12 +59,15 @@ def read_given(environ: Mapping[str, str], master_key: Callable[[], str]) -> Giv
         raise UpError(str(error)) from None
 
 
-def choose_address(given: Given, asked_port: int | None) -> Address:
-    """The asked port or a clear refusal; without one the default, or the next free one, saying so."""
+def choose_address(given: Given, asked_port: int | None, last_port: int | None) -> Address:
+    """The asked port or a clear refusal; without one the last run's, or the next free one, saying so.
+
+    The same data keep their address where they can: it is part of every link and token handed out.
+    """
     host = given.settings.host
     if asked_port is None and "port" in given.chosen:
         asked_port = given.settings.port
-    port, remark = _choose_port(host, asked_port)
+    port, remark = _asked_port(host, asked_port) if asked_port else _free_port(host, last_port or DEFAULT_PORT)
     local = _EVERYWHERE.get(host, host)
     local_url = f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
     public_url = given.settings.public_url.rstrip("/") if "public_url" in given.chosen else local_url
@@ -98,16 +101,22 @@ def _variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def _choose_port(host: str, asked: int | None) -> tuple[int, str]:
+def _asked_port(host: str, port: int) -> tuple[int, str]:
+    if not _is_free(host, port):
+        raise UpError(f"port {port} on {host} is already in use: choose another with --port")
+    return port, ""
+
+
+def _free_port(host: str, wanted: int) -> tuple[int, str]:
+    for port in range(wanted, min(wanted + _PORTS_TRIED, 65_536)):
+        if _is_free(host, port):
+            return port, "" if port == wanted else f"port {wanted} is in use, taking {port}"
+    raise UpError(f"no free port from {wanted} on: choose one with --port")
+
+
+def _is_free(host: str, port: int) -> bool:
     try:
-        if asked is not None:
-            if not port_is_free(asked, host):
-                raise UpError(f"port {asked} on {host} is already in use: choose another with --port")
-            return asked, ""
-        for port in range(DEFAULT_PORT, DEFAULT_PORT + _PORTS_TRIED):
-            if port_is_free(port, host):
-                return port, "" if port == DEFAULT_PORT else f"port {DEFAULT_PORT} is in use, taking {port}"
+        return port_is_free(port, host)
     except OSError as error:
         why = "only root may use it" if error.errno == errno.EACCES else error.strerror
-        raise UpError(f"cannot listen on {host} port {asked or DEFAULT_PORT}: {why}") from None
-    raise UpError(f"no free port from {DEFAULT_PORT} on: choose one with --port")
+        raise UpError(f"cannot listen on {host} port {port}: {why}") from None

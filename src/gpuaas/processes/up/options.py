@@ -30,7 +30,11 @@ def parse_options(argv: Sequence[str]) -> Options:
         "With GPUAAS_DATABASE_URL or GPUAAS_NATS_URL set, those servers are used instead of embedded ones.",
     )
     parser.add_argument("--data-dir", type=Path, default=DEFAULT_DATA, help="everything it keeps (%(default)s)")
-    parser.add_argument("--port", type=_port, help=f"of the API (default {DEFAULT_PORT} or the next free one)")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        help=f"of the API (default: the last one used, first {DEFAULT_PORT}; or the next free one)",
+    )
     parser.add_argument("--ready-file", type=Path, help="written as JSON when ready, removed at the end")
     parser.add_argument("--no-demo", action="store_true", help="no demo organisation, no logins")
     parser.add_argument("--seed-only", action="store_true", help=argparse.SUPPRESS)  # `up` runs itself so

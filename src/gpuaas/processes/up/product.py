@@ -61,13 +61,14 @@ class Product:
         left = await asyncio.to_thread(end_last_run, self._record)
         if left:
             self._report.trouble(f"ended {', '.join(left)}, left running by an earlier start")
-        address = choose_address(self._given, self._options.port)
+        address = choose_address(self._given, self._options.port, self._data.last_port())
         if address.remark:
             self._report.trouble(address.remark)
         urls = await self._servers.start(self.supervisor, self._report)
         async with self._report.step("database") as remarks:
             remarks.append(await migrate(urls))
         health = await self._start_programs(urls, address)
+        self._data.keep_port(address.port)
         self._ready_file.write(self._ready(urls, address, logins, health))
         return address.public_url, logins
 
