@@ -134,6 +134,26 @@ class Api:
         except httpx.TransportError as error:
             raise Unreachable(self.url, describe(error), correlation) from error
 
+    def page(self, path: str) -> tuple[int, bytes]:
+        """Something beside the API's operations (health, the contract): its status and content."""
+        import httpx
+
+        try:
+            answer = self._http().get(path)
+        except httpx.TransportError as error:
+            raise Unreachable(self.url, describe(error)) from error
+        return answer.status_code, answer.content
+
+    def version(self) -> str:
+        """The version of the API, as its contract says."""
+        status, body = self.page("/api/openapi.json")
+        if status != HTTPStatus.OK:
+            raise ApiError(status, "not_from_the_api", f"{self.url} has no contract at /api/openapi.json.")
+        try:
+            return msgspec.json.decode(body, type=_Contract).info.version
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ClientError(f"The contract at {self.url}/api/openapi.json cannot be read.") from error
+
     def _http(self) -> "httpx.Client":
         if self._opened is None:
             import httpx
@@ -200,6 +220,14 @@ class Api:
         if call.changes and key:
             headers["idempotency-key"] = key
         return headers
+
+
+class _Info(msgspec.Struct):
+    version: str
+
+
+class _Contract(msgspec.Struct):
+    info: _Info
 
 
 class _Cursor(msgspec.Struct):

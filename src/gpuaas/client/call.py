@@ -3,6 +3,7 @@ same verbs serve any way of sending and can be checked against the register with
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -34,6 +35,11 @@ class Call(Generic[T]):
             return {}
         given: dict[str, Any] = msgspec.to_builtins(self.query)
         return {name: _text(value) for name, value in given.items() if value is not None}
+
+
+def segment(word: str) -> str:
+    """A word as one part of a path, whatever is in it."""
+    return quote(word, safe="") or "-"
 
 
 def _text(value: Any) -> str:

@@ -38,6 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
     oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
     oidc_client_secret: Annotated[str, _about("Its secret, if it has one.", secret=True)] = ""
+    oidc_cli_client_id: Annotated[str, _about("The command line's public client at the issuer.")] = "gpuaas-cli"
     oidc_audience: Annotated[str, _about("Audience that access tokens must name.")] = "gpuaas"
     read_pool_size: Annotated[PoolSize, _about("Connections for reads, per program.")] = 4
     write_pool_size: Annotated[PoolSize, _about("Connections for changes, per program.")] = 8

@@ -30,6 +30,16 @@ CredentialId = Annotated[
 ]
 
 
+class AuthConfig(Response, frozen=True, kw_only=True):
+    """What a program needs to know to log a person in at the issuer itself."""
+
+    issuer: str
+    """OpenID issuer; its endpoints are found by discovery."""
+    cli_client_id: str
+    """The public client for command lines: PKCE with a loopback redirect, and device code."""
+    audience: str
+
+
 class SessionView(Response, frozen=True, kw_only=True):
     """Who a credential speaks for."""
 

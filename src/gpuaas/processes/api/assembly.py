@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from gpuaas.contracts.http.sessions import AuthConfig
 from gpuaas.domains import load_routes
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.keys import BuiltInKeys
@@ -54,4 +55,6 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy) -> Edge:
     verifier = TokenVerifier(TrustedIssuer(settings.issuer, settings.oidc_audience, keys, own=True))
     authority = CredentialAuthority(db, verifier)
     parts = Parts(settings, db, policy, master, signing, keys, verifier, authority, Issuer.at(settings.public_url))
+    parts.add(AuthConfig(
+        issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience))
     return Edge(db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts)
