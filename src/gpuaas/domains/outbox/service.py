@@ -129,6 +129,15 @@ async def dead_letter_discard(tx: Tx, dead_letter_id: DeadLetterId, *, reason: s
     return await store.move(tx, dead_letter_id, to=DeadLetterState.DISCARDED, note=reason)
 
 
+async def dead_letter_settle(db: Database, letter: DeadLetter) -> None:
+    """The replay found nothing to do: the event is handled, or its row is gone."""
+    async with db.transaction(EVERYTHING, "system:outbox.replay") as tx:
+        if await store.event_get(tx, letter.event_id) is None:
+            await store.move(tx, letter.id, to=DeadLetterState.OPEN, reason="the event is past its retention")
+        else:
+            await store.move(tx, letter.id, to=DeadLetterState.RESOLVED)
+
+
 async def dead_letter_refused(db: Database, letter: DeadLetter, reason: str) -> None:
     """The replay failed: it waits for an operator again, with the new reason."""
     async with db.transaction(EVERYTHING, "system:outbox.replay") as tx:

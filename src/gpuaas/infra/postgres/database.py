@@ -80,6 +80,10 @@ class Database:
             max_inactive_connection_lifetime=300, server_settings=SERVER_SETTINGS | extra,
         )
 
+    @property
+    def opened(self) -> bool:
+        return self._reads is not None and self._writes is not None
+
     async def close(self) -> None:
         for pool in (self._reads, self._writes):
             if pool is not None:

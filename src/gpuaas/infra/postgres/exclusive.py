@@ -3,6 +3,7 @@
 Always holds: the locks end with the session, so a program that dies is replaced by another; work done through the
 session's own connection cannot go on after the lock is lost."""
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -22,6 +23,7 @@ class LockSession:
 
     def __init__(self, connection: Any, name: str) -> None:
         self._connection = connection
+        self._turn = asyncio.Lock()
         self.tx = Tx(connection, Sight(PLATFORM), f"system:{name}")
 
     @classmethod
@@ -42,14 +44,17 @@ class LockSession:
 
     async def take(self, name: str) -> bool:
         """Whether the lock is ours now. Asking for one we hold counts twice: ask once."""
-        return bool(await self._connection.fetchval(_TAKE, lock_key(name)))
+        async with self._turn:
+            return bool(await self._connection.fetchval(_TAKE, lock_key(name)))
 
     async def release(self, name: str) -> None:
-        await self._connection.execute(_RELEASE, lock_key(name))
+        async with self._turn:
+            await self._connection.execute(_RELEASE, lock_key(name))
 
     async def check(self) -> None:
         """Fails when the session, and so every lock, is gone."""
-        await self._connection.fetchval("SELECT 1", timeout=CONNECT_SECONDS)
+        async with self._turn:
+            await self._connection.fetchval("SELECT 1", timeout=CONNECT_SECONDS)
 
     async def close(self) -> None:
         if self.alive:

@@ -22,7 +22,6 @@ class DatabaseHealth:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._head = migrate.head()
-        self._opened = False
 
     async def open(self) -> None:
         """Open the pools as soon as the database lets us in: a program may start before it."""
@@ -34,11 +33,10 @@ class DatabaseHealth:
                 await self._db.close()
                 await asyncio.sleep(PATIENCE_SECONDS)
             else:
-                self._opened = True
                 return
 
     async def reachable(self) -> str:
-        if not self._opened:
+        if not self._db.opened:
             return "not connected to the database yet"
         try:
             async with self._db.read(Sight()) as tx:
@@ -48,7 +46,7 @@ class DatabaseHealth:
         return ""
 
     async def migrated(self) -> str:
-        if not self._opened:
+        if not self._db.opened:
             return "unknown before the database was reached"
         try:
             async with self._db.read(Sight()) as tx:

@@ -1,0 +1,1 @@
+"""The program that runs reactions to events, and timers."""
