@@ -1,0 +1,1 @@
+"""Logins of the built-in issuer: an address, a name and a password."""

@@ -1,0 +1,1 @@
+"""Logins of machines without a browser (RFC 8628)."""

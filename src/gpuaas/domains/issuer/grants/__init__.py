@@ -1,0 +1,1 @@
+"""Codes, families, refresh and access tokens: what a login gives to a client."""

@@ -1,0 +1,25 @@
+"""What the issuer does by itself: log out whom the platform disabled, and forget what has expired."""
+
+from uuid import UUID
+
+from gpuaas.contracts.events.base import Envelope
+from gpuaas.contracts.events.platform import UserDisabled
+from gpuaas.domains.issuer import service
+from gpuaas.domains.issuer.provider import Issuer
+from gpuaas.infra.events import reaction, timer
+from gpuaas.infra.postgres.database import Database
+from gpuaas.infra.postgres.tx import Sight, Tx
+from gpuaas.kit.parts import Parts
+
+
+@reaction("issuer.sessions_end", to=UserDisabled)
+async def sessions_end(tx: Tx, event: UserDisabled, envelope: Envelope, parts: Parts) -> None:
+    """Subjects of other issuers are theirs to log out; ours are account ids."""
+    if event.issuer == parts.get(Issuer).url:
+        await service.all_end(tx, UUID(event.subject), "user disabled")
+
+
+@timer("issuer.prune", every_seconds=60)
+async def prune(parts: Parts) -> None:
+    async with parts.get(Database).transaction(Sight(), service.SYSTEM) as tx:
+        await service.expired_prune(tx)

@@ -1,0 +1,1 @@
+"""Browsers that are logged in at the built-in issuer."""
