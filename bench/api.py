@@ -57,7 +57,8 @@ def _create(ready: Stage) -> Figure:
 def _create_script(ready: Stage) -> str:
     """The statements of one `project_create`, as the pipeline sends them, with the same sizes."""
     org, account = f"'{ready.org_id}'::uuid", f"'{ready.account_id}'::uuid"
-    name, key = "'b-' || :client_id || '-' || :a || '-' || :b", "'k-' || :client_id || '-' || :a || '-' || :b"
+    name, key = ("'b-' || :client_id::text || '-' || :a::text || '-' || :b::text",
+                 "'k-' || :client_id::text || '-' || :a::text || '-' || :b::text")
     payload = '\'{"project_id": "00000000-0000-7000-8000-000000000000", "name": "b-123456789"}\''
     audit = ["uuidv7()", "'project.create'", "'project_create'", "'service_account'", account, "'bench'", org,
              "NULL::uuid", account, f"'{'c' * 26}'", "'127.0.0.1'", '\'{"name": "p", "title": "A project"}\'']

@@ -85,7 +85,8 @@ class Database:
         return self._reads is not None and self._writes is not None
 
     async def close(self) -> None:
-        for pool in (self._reads, self._writes):
+        pools, self._reads, self._writes = (self._reads, self._writes), None, None
+        for pool in pools:
             if pool is not None:
                 await pool.close()
 
@@ -146,6 +147,8 @@ class Database:
 
 
 async def _acquire(pool: Any) -> Any:
+    if pool is None:
+        raise away(ConnectionError("not connected yet"))
     try:
         return await pool.acquire(timeout=ACQUIRE_SECONDS)
     except AWAY as error:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
 
 import uvloop
@@ -19,10 +20,11 @@ def main(argv: list[str]) -> int:
         return 2
     try:
         settings = load_settings(os.environ)
-        listener = listen(settings.host, settings.port)
     except SettingsError as error:
         sys.stderr.write(f"gpuaas api: {error}\n")
         return 2
+    try:
+        listener = listen(settings.host, settings.port)
     except OSError as error:
         sys.stderr.write(f"gpuaas api: cannot listen on {settings.host} port {settings.port}: {error.strerror}\n")
         return 1
@@ -36,7 +38,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-async def _run(settings: Settings, listener: object) -> None:
+async def _run(settings: Settings, listener: socket.socket) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

@@ -10,13 +10,10 @@ from gpuaas.infra.http.pipeline import Answer
 from gpuaas.infra.http.probes import Probes
 from gpuaas.infra.http.probes import pages as probe_pages
 from gpuaas.infra.http.request import Request
-from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
 
 
-def probes(db: Database, policy: MemoryPolicy) -> Probes:
-    health = DatabaseHealth(db)
-
+def probes(health: DatabaseHealth, policy: MemoryPolicy) -> Probes:
     async def policies() -> str:
         return "" if policy.loaded else "policies are not loaded yet"
 
