@@ -94,7 +94,9 @@ def test_it_starts_again_after_its_data_was_deleted(server):
     with_stream(server.start(), publish_ten)
     server.kill()
     shutil.rmtree(server.home / "data")
-    with_stream(server.start(), publish_ten)
+    url = server.start()
+    with_stream(url, publish_ten)
+    assert with_stream(url, count) == 10
 
 
 def test_a_second_start_on_the_same_data_is_refused(server, data_dir):

@@ -174,7 +174,8 @@ def test_a_start_that_died_halfway_through_making_the_database_leaves_nothing_in
     (data_dir / "postgres").chmod(0o711)
     (data_dir / "postgres" / "data.new").mkdir()
     (data_dir / "postgres" / "data.new" / "PG_VERSION").write_text("18\n")
-    postgres.start()
+    assert value(postgres.start().app, "SELECT 1") == 1
+    assert not (data_dir / "postgres" / "data.new").exists()
 
 
 def test_a_database_of_another_major_version_is_refused_in_one_line(postgres):

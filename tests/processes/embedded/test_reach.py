@@ -18,8 +18,6 @@ from gpuaas.infra.embedded.home import make_home, make_owned
 from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.embedded.postgres import EmbeddedPostgres
 
-pytestmark = pytest.mark.usefixtures("as_root")
-
 
 @pytest.fixture
 def account() -> Account:
@@ -138,12 +136,13 @@ def test_a_program_the_account_may_not_read_is_copied_too(data_dir, shared, acco
 def test_a_strict_umask_closes_nothing_the_servers_need(closed, shared):
     before = os.umask(0o077)
     try:
-        server = EmbeddedPostgres(closed / "data", durable=False, shared=shared)
-        server.start()
-        server.stop()
-        nats = EmbeddedNats(closed / "data", shared=shared)
-        nats.start()
-        nats.stop()
+        for server in (
+            EmbeddedPostgres(closed / "data", durable=False, shared=shared),
+            EmbeddedNats(closed / "data", shared=shared),
+        ):
+            server.start()
+            assert server.is_ready()
+            server.stop()
     finally:
         os.umask(before)
 

@@ -184,6 +184,7 @@ async def test_a_part_in_its_pause_can_be_stopped(tmp_path):
     os.kill(stage.supervisor.processes()["web"], signal.SIGKILL)
     await until(lambda: stage.told)
     await asyncio.wait_for(stage.stop("web"), 2)
+    assert stage.supervisor.processes() == {}
 
 
 async def test_when_one_of_several_fails_the_others_are_cancelled_first():

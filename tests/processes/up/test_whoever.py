@@ -7,15 +7,7 @@ import pwd
 import shutil
 from pathlib import Path
 
-import pytest
-
 from gpuaas.infra.embedded.binaries import SHARED_DIRECTORY, postgres_binaries
-
-
-@pytest.fixture(autouse=True)
-def as_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("an ordinary user runs all the other tests as one already; only root can speak of root")
 
 
 def test_an_ordinary_user_can_run_it(up, place):
