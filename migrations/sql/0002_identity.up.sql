@@ -141,6 +141,8 @@ CREATE TABLE revoked_credentials (
 );
 COMMENT ON TABLE revoked_credentials IS 'platform: the deny-list; a row outlives the credential it names';
 GRANT SELECT, INSERT, DELETE ON revoked_credentials TO :app;
+GRANT UPDATE (expires_at) ON revoked_credentials TO :app;
+CREATE INDEX revoked_credentials_by_end ON revoked_credentials (expires_at);
 
 CREATE TABLE login_states (
     state_hash    bytea PRIMARY KEY,

@@ -34,7 +34,7 @@ class IssuerOfTests:
         return {"keys": [key.as_dict(private=False) for key in self.keys]}
 
     def add_key(self, kind: type[Any] = ECKey, **options: Any) -> Any:
-        size = {ECKey: "P-256", RSAKey: 2048, OKPKey: "Ed25519"}[kind]
+        size = {"ECKey": "P-256", "RSAKey": 2048, "OKPKey": "Ed25519"}[kind.__name__]
         key = kind.generate_key(size, {"kid": new_id().hex, "use": "sig"} | options, private=True)
         self.keys.append(key)
         return key

@@ -2,8 +2,10 @@
 
 from typing import Any, Protocol
 
+JwkSet = dict[str, Any]
+
 
 class IssuerKeys(Protocol):
-    async def fetch(self) -> dict[str, Any]:
+    async def fetch(self) -> JwkSet:
         """The issuer's JWK set, read anew; raises Unavailable when the issuer cannot be asked."""
         ...
