@@ -1,9 +1,10 @@
-"""Identity's verbs: oneself, organisations, projects. Each is named for its operation."""
+"""Identity's verbs: oneself and one's keys, organisations, projects. Each is named for its operation."""
 
 from uuid import UUID
 
 from gpuaas.client.call import Call
 from gpuaas.contracts.http.base import Done, Page, PageQuery
+from gpuaas.contracts.http.issuer import PasswordChange
 from gpuaas.contracts.http.orgs import (
     OrgCreate,
     OrgUpdate,
@@ -13,6 +14,7 @@ from gpuaas.contracts.http.orgs import (
     ProjectView,
 )
 from gpuaas.contracts.http.sessions import AuthConfig, SessionEnd, SessionEnded, SessionView
+from gpuaas.contracts.http.ssh_keys import SshKeyAdd, SshKeyView
 from gpuaas.contracts.http.users import MeUpdate, MeView, UserView
 
 FIRST_PAGE = PageQuery()
@@ -79,3 +81,21 @@ def project_update(project_id: UUID, wanted: ProjectUpdate) -> Call[ProjectView]
 
 def project_delete(project_id: UUID) -> Call[Done]:
     return Call(operation="project_delete", method="DELETE", path=f"/projects/{project_id}", answer=Done)
+
+
+def password_change(wanted: PasswordChange) -> Call[Done]:
+    return Call(operation="password_change", method="POST", path="/users/me/password", answer=Done, body=wanted)
+
+
+def ssh_key_list(query: PageQuery = FIRST_PAGE) -> Call[Page[SshKeyView]]:
+    path = "/users/me/ssh-keys"
+    return Call(operation="ssh_key_list", method="GET", path=path, answer=Page[SshKeyView], query=query)
+
+
+def ssh_key_add(wanted: SshKeyAdd) -> Call[SshKeyView]:
+    return Call(operation="ssh_key_add", method="POST", path="/users/me/ssh-keys", answer=SshKeyView, body=wanted)
+
+
+def ssh_key_delete(ssh_key_id: UUID) -> Call[Done]:
+    path = f"/users/me/ssh-keys/{ssh_key_id}"
+    return Call(operation="ssh_key_delete", method="DELETE", path=path, answer=Done)

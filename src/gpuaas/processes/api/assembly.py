@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import msgspec
+
 from gpuaas.contracts.http.sessions import AuthConfig
 from gpuaas.domains import load_routes
 from gpuaas.domains.identity.authority.service import CredentialAuthority
@@ -15,6 +17,9 @@ from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
 from gpuaas.infra.http.request import proxy_networks
+from gpuaas.infra.oidc.bounded_http import BoundedHttp
+from gpuaas.infra.oidc.client import OidcClient
+from gpuaas.infra.oidc.discovery import DiscoveredKeys, Discovery, FixedMetadata, Metadata
 from gpuaas.infra.oidc.keys import KeyCache
 from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
@@ -36,16 +41,18 @@ async def assemble(settings: Settings) -> AsyncIterator[App]:
     )
     policy = MemoryPolicy()
     health = DatabaseHealth(db)
+    http = BoundedHttp(own_origin=_own_origin(settings))
     background = asyncio.create_task(_keep_up(health, db, policy))
     try:
         yield App(
-            REGISTRY, _edge(settings, db, policy), pages=pages(probes(health, policy)),
+            REGISTRY, _edge(settings, db, policy, http), pages=pages(probes(health, policy), settings.public_url),
             proxies=proxy_networks(settings.trusted_proxies),
         )
     finally:
         background.cancel()
         with suppress(asyncio.CancelledError):
             await background
+        await http.close()
         await db.close()
 
 
@@ -55,15 +62,48 @@ async def _keep_up(health: DatabaseHealth, db: Database, policy: MemoryPolicy) -
     await policy_follow(db, policy)
 
 
-def _edge(settings: Settings, db: Database, policy: MemoryPolicy) -> Edge:
+def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedHttp) -> Edge:
     master = MasterKey.from_text(settings.master_key)
     signing = SigningKeys(master)
-    keys = KeyCache(BuiltInKeys(db, signing))
-    verifier = TokenVerifier(TrustedIssuer(settings.issuer, settings.oidc_audience, keys, own=True))
-    authority = CredentialAuthority(db, verifier)
+    keys, client = _issuer(settings, db, signing, http)
+    verifier = TokenVerifier(
+        TrustedIssuer(settings.issuer, settings.oidc_audience, keys, own=settings.builtin_issuer)
+    )
+    authority = CredentialAuthority(db, verifier, client)
     parts = Parts(
-        settings, db, policy, master, signing, keys, verifier, authority, Issuer.at(settings.public_url), Passwords()
+        settings, db, policy, master, signing, keys, verifier, client, authority, Issuer.at(settings.public_url),
+        Passwords(), REGISTRY,
     )
     parts.add(AuthConfig(
         issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience))
     return Edge(db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts)
+
+
+def _issuer(
+    settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp
+) -> tuple[KeyCache, OidcClient]:
+    """The keys of the issuer we trust, and our client there: the built-in one, or any other by discovery."""
+    if settings.builtin_issuer:
+        metadata = msgspec.convert(Issuer.at(settings.public_url).discovery(), Metadata)
+        ours = _own_origin(settings) + "/oidc"
+        metadata = msgspec.structs.replace(
+            metadata, token_endpoint=ours + "/token", revocation_endpoint=ours + "/revoke",
+            userinfo_endpoint=ours + "/userinfo",
+        )
+        client = OidcClient(
+            FixedMetadata(metadata), http, client_id=settings.oidc_client_id, public_url=settings.public_url,
+            scopes="openid profile email",
+        )
+        return KeyCache(BuiltInKeys(db, signing)), client
+    discovery = Discovery(settings.issuer_url, http)
+    client = OidcClient(
+        discovery, http, client_id=settings.oidc_client_id, client_secret=settings.oidc_client_secret,
+        audience=settings.oidc_audience, public_url=settings.public_url,
+    )
+    return KeyCache(DiscoveredKeys(discovery, http)), client
+
+
+def _own_origin(settings: Settings) -> str:
+    """Where this process itself answers: it need not reach its public address to ask its own issuer."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 # compared, not bound
+    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

@@ -4,6 +4,9 @@ import msgspec
 
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import Page
+from gpuaas.infra.http.docs import docs_page
+from gpuaas.infra.http.html import HtmlPage
+from gpuaas.infra.http.landing import landing_page
 from gpuaas.infra.http.openapi import document
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Answer
@@ -22,11 +25,18 @@ def probes(health: DatabaseHealth, policy: MemoryPolicy) -> Probes:
     })
 
 
-def pages(asked: Probes) -> dict[str, Page]:
+def pages(asked: Probes, public_url: str) -> dict[str, Page]:
     """By path. None of them needs a credential, and none refers to anything outside."""
     found: dict[str, Page] = probe_pages(asked)
-    found["/api/openapi.json"] = _fixed(msgspec.json.encode(document(REGISTRY)), "application/json")
+    contract = document(REGISTRY)
+    found["/api/openapi.json"] = _fixed(msgspec.json.encode(contract), "application/json")
+    found["/api/docs"] = _html(docs_page(contract))
+    found["/"] = _html(landing_page(public_url))
     return found
+
+
+def _html(page: HtmlPage) -> Page:
+    return _fixed(page.body, "text/html; charset=utf-8", *page.headers)
 
 
 def _fixed(body: bytes, content_type: str, *headers: tuple[bytes, bytes]) -> Page:

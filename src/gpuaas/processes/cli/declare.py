@@ -23,6 +23,7 @@ class Argument:
         optional: bool = False,
         required: bool = False,
         completes: str = "",
+        called: str = "",
     ) -> None:
         self.names = names
         self.help = help
@@ -36,15 +37,12 @@ class Argument:
         self.completes = completes
         """What its value names: 'org', 'project', 'context' or 'file'; completion asks for those."""
         word = names[-1].lstrip("-")
+        self.destination = called or word.replace("-", "_")
         self.metavar = metavar or (word if not self.is_option else word.upper())
 
     @property
     def is_option(self) -> bool:
         return self.names[0].startswith("-")
-
-    @property
-    def destination(self) -> str:
-        return self.names[-1].lstrip("-").replace("-", "_")
 
 
 class Command:
