@@ -21,7 +21,7 @@ from gpuaas.infra.embedded.child import Escalation
 from gpuaas.infra.embedded.logs import last_lines
 from gpuaas.processes.up.errors import UpError
 
-_PROBE_SECONDS = 0.03
+_PROBE_SECONDS = 0.05
 _QUOTED_LINES = 8
 
 
