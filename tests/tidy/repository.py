@@ -4,9 +4,10 @@ import ast
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from tests.tidy.boundaries import dotted
-from tests.tidy.measures import FunctionNode
+from tests.tidy.measures import ALL_PYTHON, FunctionNode
 from tests.tidy.rule import Finding, Repo, Source, python_in, rule, text_files
 
 MACHINE_PATHS = re.compile(r"""(?<![\w.~$}/-])/(root|home/\w+|Users/\w+|[w]ork|mnt|srv)/[\w.-]""")
@@ -175,25 +176,41 @@ def code_lines(source: Source) -> Iterator[str]:
         {"tests/unit/test_a.py": "def test_no_id_is_refused():\n    with raises(Invalid):\n        f()\n"},
         {"tests/unit/test_a.py": "def holds():\n    assert 1\n\ndef test_an_id_is_an_id():\n    holds()\n"},
         {"tests/every/test_a.py": "async def test_a_table_has_a_policy():\n    await expect_policy(1)\n"},
+        {
+            "tests/every/test_a.py": "async def test_all_of_them_arrive():\n    await stage.wait(1)\n",
+            "tests/support/stage.py": "async def wait(n):\n    assert n\n",
+        },
     ],
 )
 def tests_assert(source: Source, repo: Repo) -> Iterator[Finding]:
     if not source.path.rsplit("/", 1)[-1].startswith("test_"):
         return
-    functions = {node.name: node for node in ast.walk(source.tree) if isinstance(node, FunctionNode)}
-    for name, node in functions.items():
+    own = functions_of(source)
+    known = support_functions(repo) | own
+    for name, node in own.items():
         if not name.startswith("test_"):
             continue
-        if not asserts(node, functions, frozenset()):
+        if not asserts(node, known, frozenset()):
             yield source.finding(node, f"{name} asserts nothing", name)
         if name.count("_") < MIN_WORDS:
             yield source.finding(node, f"{name}: say what must hold, as a sentence", name)
 
 
+def functions_of(source: Source) -> dict[str, FunctionNode]:
+    return {node.name: node for node in ast.walk(source.tree) if isinstance(node, FunctionNode)}
+
+
+@cache
+def support_functions(repo: Repo) -> dict[str, FunctionNode]:
+    """What tests share: a test may let one of these do the asserting."""
+    shared = [source for path, source in repo.sources.items() if path.startswith("tests/support/")]
+    return {name: node for source in shared if ALL_PYTHON(source.path) for name, node in functions_of(source).items()}
+
+
 def asserts(node: ast.AST, functions: dict[str, FunctionNode], seen: frozenset[str]) -> bool:
-    """Whether the function or one it calls in the same file asserts."""
+    """Whether the function, or one it calls that we know, asserts."""
     for inner in ast.walk(node):
-        if isinstance(inner, ast.Assert):
+        if isinstance(inner, ast.Assert) or is_assertion_error(inner):
             return True
         if isinstance(inner, ast.Call):
             called = dotted(inner.func).rsplit(".", 1)[-1]
@@ -202,6 +219,10 @@ def asserts(node: ast.AST, functions: dict[str, FunctionNode], seen: frozenset[s
             if called in functions and called not in seen and asserts(functions[called], functions, seen | {called}):
                 return True
     return False
+
+
+def is_assertion_error(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise) and node.exc is not None and "AssertionError" in ast.dump(node.exc)
 
 
 @rule(
