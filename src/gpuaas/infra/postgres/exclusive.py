@@ -9,9 +9,10 @@ from typing import Any
 
 import asyncpg
 
-from gpuaas.infra.postgres.database import AWAY, COMMAND_SECONDS, CONNECT_SECONDS, SERVER_SETTINGS, away
+from gpuaas.infra.postgres.database import AWAY, COMMAND_SECONDS, SERVER_SETTINGS, away
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 
+CONNECT_SECONDS = 5.0
 _TAKE = "SELECT pg_try_advisory_lock($1)"
 _RELEASE = "SELECT pg_advisory_unlock($1)"
 # A partitioned holder is found dead within about half a minute, and its locks become free.
