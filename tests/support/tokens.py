@@ -3,7 +3,7 @@
 from typing import Any
 
 from joserfc import jwt
-from joserfc.jwk import ECKey, OKPKey, RSAKey
+from joserfc.jwk import ECKey
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE

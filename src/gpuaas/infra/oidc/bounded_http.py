@@ -51,7 +51,10 @@ def check_address(url: str) -> str:
 
 
 class BoundedHttp:
-    def __init__(self) -> None:
+    """`own_origin`: where the program itself answers, plainly; it may ask its own issuer there."""
+
+    def __init__(self, own_origin: str = "") -> None:
+        self._own = own_origin + "/"
         self._client = httpx.AsyncClient(
             verify=ssl.create_default_context(),
             timeout=TIMEOUT,
@@ -65,13 +68,16 @@ class BoundedHttp:
 
     async def get(self, url: str, *, bearer: str = "") -> dict[str, Any]:
         headers = JSON | {"authorization": f"Bearer {bearer}"} if bearer else JSON
-        return await self._ask(self._client.build_request("GET", check_address(url), headers=headers))
+        return await self._ask(self._client.build_request("GET", self._checked(url), headers=headers))
 
     async def post(self, url: str, form: dict[str, str], *, basic: tuple[str, str] | None = None) -> dict[str, Any]:
-        request = self._client.build_request("POST", check_address(url), data=form, headers=JSON)
+        request = self._client.build_request("POST", self._checked(url), data=form, headers=JSON)
         if basic is not None:
             request = next(httpx.BasicAuth(*basic).auth_flow(request))
         return await self._ask(request)
+
+    def _checked(self, url: str) -> str:
+        return url if url.startswith(self._own) and self._own != "/" else check_address(url)
 
     async def _ask(self, request: httpx.Request) -> dict[str, Any]:
         try:
