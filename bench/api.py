@@ -62,7 +62,7 @@ def _create_script(ready: Stage) -> str:
     payload = '\'{"project_id": "00000000-0000-7000-8000-000000000000", "name": "b-123456789"}\''
     audit = ["uuidv7()", "'project.create'", "'project_create'", "'service_account'", account, "'bench'", org,
              "NULL::uuid", account, f"'{'c' * 26}'", "'127.0.0.1'", '\'{"name": "p", "title": "A project"}\'']
-    event = ["uuidv7()", "'PLATFORM'", "'project.created'", "1", org, account, "'service_account:bench'",
+    event = ["uuidv7()", "'PLATFORM'", "'project.created'", "1", org, account, "'service_account-bench'",
              f"'{'c' * 26}'", f"'{'t' * 55}'", payload + "::jsonb"]
     answer = [account, key, "201::smallint", f"'{'b' * 200}'::bytea"]
     # The audit row's id stands in two tables: the pipeline makes it, here a first CTE does.

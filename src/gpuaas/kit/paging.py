@@ -37,4 +37,4 @@ class Cursors:
             raise CursorRefused from error
 
     def _mac(self, question: str, body: bytes) -> bytes:
-        return hmac.digest(self._key, question.encode() + b"\0" + body, "sha256")[:_MAC_BYTES]
+        return hashlib.blake2b(question.encode() + b"\0" + body, key=self._key, digest_size=_MAC_BYTES).digest()

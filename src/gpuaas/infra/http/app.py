@@ -32,10 +32,8 @@ BASE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no
 _ENCODER = msgspec.json.Encoder()
 
 
-class Page(Protocol):
-    """Something served as it is: a probe, the docs, the landing page."""
-
-    async def __call__(self, request: Request) -> Answer: ...
+Page = Callable[[Request], Awaitable[Answer]]
+"""Something served as it is: a probe, the docs, the landing page."""
 
 
 class App:

@@ -13,11 +13,11 @@ import asyncpg
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.postgres.finish import finish
+from gpuaas.infra.postgres.pool import Connection, Pool
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit.errors import Unavailable
 
 ACQUIRE_SECONDS = 5.0
-CONNECT_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
 SERVER_SETTINGS = {
     "application_name": "gpuaas",
@@ -36,22 +36,6 @@ AWAY = (
 AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 
-class _Connection(asyncpg.Connection):
-    """Remembers what it may see."""
-
-    __slots__ = ("sight",)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.sight: Sight | None = None
-
-
-async def _tidy(connection: Any) -> None:
-    """Given back in the middle of a transaction (a cancelled request): end it. Otherwise there is nothing to reset."""
-    if connection.is_in_transaction():
-        await connection.execute("ROLLBACK")
-
-
 def away(error: BaseException) -> Unavailable:
     return Unavailable(
         Code.DEPENDENCY_UNAVAILABLE, "The database is away for a moment. Try again.",
@@ -65,68 +49,65 @@ class Database:
     def __init__(self, url: str, *, read_pool_size: int = 4, write_pool_size: int = 8) -> None:
         self.url = url
         self._sizes = (read_pool_size, write_pool_size)
-        self._reads: Any = None
-        self._writes: Any = None
+        self._reads: Pool | None = None
+        self._writes: Pool | None = None
 
     async def open(self) -> None:
         reads, writes = self._sizes
-        self._reads = await self._pool(reads, {"default_transaction_read_only": "on"})
-        self._writes = await self._pool(writes, {})
+        self._reads = self._pool(reads, {"default_transaction_read_only": "on"})
+        self._writes = self._pool(writes, {})
+        await self._reads.open()
+        await self._writes.open()
 
-    async def _pool(self, size: int, extra: dict[str, str]) -> Any:
-        return await asyncpg.create_pool(
-            self.url, min_size=1, max_size=size, connection_class=_Connection, reset=_tidy, timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS, statement_cache_size=1000, max_cacheable_statement_size=0,
-            max_inactive_connection_lifetime=300, server_settings=SERVER_SETTINGS | extra,
+    def _pool(self, size: int, extra: dict[str, str]) -> Pool:
+        return Pool(
+            self.url, size, command_timeout=COMMAND_SECONDS, statement_cache_size=1000,
+            max_cacheable_statement_size=0, server_settings=SERVER_SETTINGS | extra,
         )
 
     @property
     def opened(self) -> bool:
         return self._reads is not None and self._writes is not None
 
+    @property
+    def in_use(self) -> dict[str, int]:
+        """How many connections of each pool are working."""
+        return {"reads": self._reads.in_use if self._reads else 0, "writes": self._writes.in_use if self._writes else 0}
+
     async def close(self) -> None:
         pools, self._reads, self._writes = (self._reads, self._writes), None, None
         for pool in pools:
             if pool is not None:
-                await pool.close()
+                pool.close()
 
     @asynccontextmanager
     async def read(self, sight: Sight) -> AsyncIterator[Tx]:
         """Statements that only read, each in a transaction of its own."""
-        connection = await _acquire(self._reads)
-        try:
+        async with _borrowed(self._reads, sight) as connection:
             await _look(connection, sight)
             yield Tx(connection, sight, "")
-        finally:
-            await self._reads.release(connection)
 
     @asynccontextmanager
     async def snapshot(self, sight: Sight) -> AsyncIterator[Tx]:
         """Reads that must agree with each other: one repeatable-read transaction."""
-        connection = await _acquire(self._reads)
-        try:
+        async with _borrowed(self._reads, sight) as connection:
             await _look(connection, sight)
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 yield Tx(connection, sight, "")
-        finally:
-            await self._reads.release(connection)
 
     @asynccontextmanager
     async def unfinished(self, sight: Sight, actor_name: str) -> AsyncIterator[Tx]:
         """A transaction whose opener calls `finish` himself; it commits when the block ends well."""
-        connection = await _acquire(self._writes)
-        try:
+        async with _borrowed(self._writes) as connection:
             await connection.execute("BEGIN; " + sight.assignments("SET LOCAL"))
             tx = Tx(connection, sight, actor_name)
             try:
                 yield tx
                 await connection.execute("COMMIT")
-            except BaseException:
+            except Exception:
                 if not connection.is_closed() and connection.is_in_transaction():
                     await connection.execute("ROLLBACK")
                 raise
-        finally:
-            await self._writes.release(connection)
         for hook in tx.hooks:
             hook()
 
@@ -139,26 +120,35 @@ class Database:
 
     async def statement(self, sql: str, *args: Any) -> Any:
         """One statement in a transaction of its own, on tables without a tenant: rate marks and the like."""
-        connection = await _acquire(self._writes)
-        try:
+        async with _borrowed(self._writes) as connection:
             return await connection.fetchrow(sql, *args)
-        finally:
-            await self._writes.release(connection)
 
 
-async def _acquire(pool: Any) -> Any:
-    if pool is None:
-        raise away(ConnectionError("not connected yet"))
-    try:
-        return await pool.acquire(timeout=ACQUIRE_SECONDS)
-    except AWAY as error:
-        raise away(error) from error
+class _borrowed:  # noqa: N801 # reads as a verb; a class, because a generator costs three times as much
+    """A connection, and its way back."""
+
+    __slots__ = ("_connection", "_pool", "_sight")
+
+    def __init__(self, pool: Pool | None, sight: Sight | None = None) -> None:
+        if pool is None:
+            raise away(ConnectionError("not connected yet"))
+        self._pool = pool
+        self._sight = sight
+
+    async def __aenter__(self) -> Connection:
+        try:
+            self._connection = await self._pool.acquire(ACQUIRE_SECONDS, self._sight)
+        except (*AWAY, asyncpg.PostgresError) as error:
+            raise away(error) from error
+        return self._connection
+
+    async def __aexit__(self, *_: object) -> None:
+        self._pool.release(self._connection)
 
 
-async def _look(connection: Any, sight: Sight) -> None:
-    """Change what a read connection sees, only if it differs. A failed change leaves it seeing nothing."""
-    inner = connection._con  # noqa: SLF001 # the pool's proxy hides the connection our attribute is on
-    if inner.sight != sight:
-        inner.sight = None
+async def _look(connection: Connection, sight: Sight) -> None:
+    """Change what a read connection sees, only if it differs. A failed change is not remembered as done."""
+    if connection.sight != sight:
+        connection.sight = None
         await connection.execute(sight.assignments("SET"))
-        inner.sight = sight
+        connection.sight = sight

@@ -120,6 +120,11 @@ def decode(model: type[T], row: Row) -> T:
     return msgspec.convert(dict(row), model, strict=False, builtin_types=_BUILTIN, from_attributes=False)
 
 
+def decode_all(model: type[T], rows: list[Row]) -> list[T]:
+    """Rows as their models, in one call: for lists."""
+    return msgspec.convert([dict(row) for row in rows], list[model], strict=False, builtin_types=_BUILTIN)  # type: ignore[valid-type] # a type made at run time
+
+
 _BUILTIN = (bytes, UUID)
 
 
