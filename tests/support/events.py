@@ -132,5 +132,5 @@ class Stage:
 async def eventually(holds: Callable[[], Awaitable[bool]], *, seconds: float = 10.0) -> None:
     """Fails when it does not come to hold in time."""
     async with asyncio.timeout(seconds):
-        while not await holds():
-            await asyncio.sleep(0.05)  # noqa: ASYNC110 - the database has no event to wait for
+        while not await holds():  # noqa: ASYNC110 - a database has no event to wait for
+            await asyncio.sleep(0.05)

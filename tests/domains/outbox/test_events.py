@@ -9,12 +9,12 @@ import pytest
 
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.platform import ProjectUpdated
-from gpuaas.domains.outbox import handlers
+from gpuaas.domains.outbox import handlers, service
 from gpuaas.infra.events import MAX_ATTEMPTS, reaction
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit import log, trace
-from gpuaas.kit.ids import new_id
+from gpuaas.kit.ids import DeadLetterId, new_id
 from tests.support.events import EVERYTHING, Stage, eventually
 from tests.support.servers import DatabaseUrls
 
@@ -180,4 +180,4 @@ async def test_poison_becomes_a_dead_letter_and_is_handled_once_when_replayed(st
 
 async def _ask_for_replay(stage: Stage, letter: UUID) -> None:
     async with stage.db.transaction(EVERYTHING, "system:test") as tx:
-        await handlers.service.dead_letter_replay(tx, handlers.service.DeadLetterId(letter))
+        await service.dead_letter_replay(tx, DeadLetterId(letter))
