@@ -7,6 +7,7 @@ from uuid import UUID
 from gpuaas.client import identity
 from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.base import PageQuery
+from gpuaas.kit.ids import ProjectId
 from gpuaas.kit.paging import MAX_LIMIT
 from gpuaas.processes.cli.config import Chosen
 from gpuaas.processes.cli.failures import Exit, Stop, UsageError
@@ -84,6 +85,10 @@ def project(run: Run, given: str | None, org_given: str | None = None) -> UUID:
             raise UsageError("Which project?", "Say --project NAME, or choose one with: gpuaas use ORG/PROJECT")
         return UUID(run.context.project.id)
     return UUID(chosen_project(run, given, org_given).id)
+
+
+def project_id(run: Run, given: str, org_given: str | None) -> ProjectId:
+    return ProjectId(project(run, given, org_given))
 
 
 def chosen_project(run: Run, given: str, org_given: str | None) -> Chosen:
