@@ -178,6 +178,7 @@ GRANT SELECT, INSERT, DELETE ON audit_unsealed TO :app;
 CREATE TABLE audit_seals (
     audit_id  uuid NOT NULL,
     seq       bigint NOT NULL,
+    version   smallint NOT NULL,
     prev_hash bytea NOT NULL,
     hash      bytea NOT NULL,
     PRIMARY KEY (audit_id)
@@ -187,6 +188,17 @@ COMMENT ON TABLE audit_seals IS 'platform: the hash chain over the audit log; ap
 GRANT SELECT, INSERT ON audit_seals TO :app;
 CREATE TRIGGER audit_seals_keep BEFORE UPDATE OR DELETE ON audit_seals FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON audit_seals FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- A partitioned table cannot keep its numbers unique, so the one row that a sealer must move on does.
+CREATE TABLE audit_head (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    seq      bigint NOT NULL,
+    hash     bytea NOT NULL
+);
+INSERT INTO audit_head (seq, hash) VALUES (0, sha256('gpuaas.audit.genesis'));
+COMMENT ON TABLE audit_head IS 'platform: the last link of the audit chain, where the next one is attached';
+GRANT SELECT ON audit_head TO :app;
+GRANT UPDATE (seq, hash) ON audit_head TO :app;
 
 CREATE TABLE audit_checkpoints (
     seq       bigint PRIMARY KEY,

@@ -12,6 +12,7 @@ from gpuaas.contracts.policy_keys import POLICY_KEYS, PolicyKey, Value
 from gpuaas.domains.policy.layers import Layer, decide
 from gpuaas.domains.policy.models import Override, Place
 from gpuaas.kit import clock
+from gpuaas.ports.policy import PolicyReader
 
 NEVER = -1
 
@@ -24,8 +25,8 @@ class _Values(msgspec.Struct, frozen=True):
     by_project: dict[tuple[str, UUID], Value]
 
 
-class MemoryPolicy:
-    """Implements `ports.policy.PolicyReader`."""
+class MemoryPolicy(PolicyReader):
+    """Found in the parts of a program as a `PolicyReader`."""
 
     def __init__(self, keys: dict[str, PolicyKey] = POLICY_KEYS) -> None:
         self._keys = keys
