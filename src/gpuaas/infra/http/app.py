@@ -4,7 +4,6 @@ error has the catalogue's shape; every request is counted, timed and logged once
 import math
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Protocol
 
 import asyncpg
 import msgspec
@@ -17,6 +16,7 @@ from gpuaas.infra.http.meter import RequestMeter
 from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
 from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
+from gpuaas.infra.http.protocol_faults import protocol_answer
 from gpuaas.infra.http.request import Message, ProxyNetworks, Receive, Request
 from gpuaas.infra.http.router import Router
 from gpuaas.infra.postgres.database import AWAY, away
@@ -130,11 +130,9 @@ def fault_answer(fault: Fault, request: Request) -> Answer:
         headers.append((b"www-authenticate", b'Bearer realm="gpuaas"'))
     if hasattr(fault, "allow"):
         headers.append((b"allow", fault.allow.encode()))
-    if getattr(fault, "wire", Wire.JSON) is not Wire.JSON:
-        return Answer(fault.status, _ENCODER.encode({
-            "error": "invalid_request" if fault.status < 500 else "server_error",
-            "error_description": fault.message, "correlation_id": request.correlation_id,
-        }), headers=tuple(headers))
+    wire = getattr(fault, "wire", Wire.JSON)
+    if wire is not Wire.JSON:
+        return protocol_answer(fault, wire, request.correlation_id, tuple(headers))
     body = ErrorBody(
         code=fault.code, message=fault.message, correlation_id=request.correlation_id, details=list(fault.details)
     )
