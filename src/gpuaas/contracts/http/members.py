@@ -67,7 +67,7 @@ class InvitationCreated(ShownOnce, frozen=True, kw_only=True):
 
 
 class InvitationAccept(Request, frozen=True, kw_only=True):
-    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+    token: Annotated[str, msgspec.Meta(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$(?!\n)")]
 
 
 class InvitationAccepted(Response, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from gpuaas.contracts.http.base import PageQuery, Query, Reason, Request, Respon
 from gpuaas.contracts.policy_keys import Level, Stricter, Value
 
 PolicyName = Annotated[str, msgspec.Meta(
-    min_length=3, max_length=100, pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$",
+    min_length=3, max_length=100, pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$(?!\n)",
     examples=["identity.invitation_days"])]
 _Text = Annotated[str, msgspec.Meta(max_length=100)]
 _Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]

@@ -10,7 +10,7 @@ from gpuaas.contracts.http.members import RoleBelowOwner
 from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import KeyId, OrgId, ProjectId, ServiceAccountId
 
-OperationId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^(\*|[a-z][a-z0-9_]*)$")]
+OperationId = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^(\*|[a-z][a-z0-9_]*)$(?!\n)")]
 AllowList = Annotated[
     list[OperationId],
     msgspec.Meta(

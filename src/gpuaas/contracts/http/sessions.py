@@ -10,13 +10,16 @@ from gpuaas.contracts.actor import ActorKind
 from gpuaas.contracts.http.base import OneTime, Reason, Request, Response, ShownOnce
 from gpuaas.contracts.permissions import PlatformRole
 
-_VISIBLE = r"^[\x21-\x7e]+$"
+_VISIBLE = r"^[\x21-\x7e]+$(?!\n)"
 Opaque = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=_VISIBLE)]
 State = Annotated[str, msgspec.Meta(min_length=16, max_length=200, pattern=_VISIBLE)]
 Uri = Annotated[
     str,
     msgspec.Meta(
-        min_length=8, max_length=500, pattern=r"^https?://[\x21-\x7e]+$", examples=["http://127.0.0.1:8931/callback"]
+        min_length=8,
+        max_length=500,
+        pattern=r"^https?://[\x21-\x7e]+$(?!\n)",
+        examples=["http://127.0.0.1:8931/callback"],
     ),
 ]
 CredentialId = Annotated[
@@ -24,7 +27,7 @@ CredentialId = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=255,
-        pattern=r"^[\x20-\x7e]+$",
+        pattern=r"^[\x20-\x7e]+$(?!\n)",
         description="A token's jti, or the id of a service account's key.",
     ),
 ]

@@ -26,7 +26,7 @@ MAX_LIFE_SECONDS = 366 * 86_400
 _HEADER_TYPES = frozenset({"", "jwt", ACCESS_TOKEN_TYPE, f"application/{ACCESS_TOKEN_TYPE}"})
 _NOT_ACCESS = frozenset({"id", "refresh", "offline", "logout"})  # what some issuers write into the claim `typ`
 
-Line = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Line = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)")]
 
 
 class TrustedIssuer(msgspec.Struct, frozen=True):

@@ -84,7 +84,8 @@ async def find_in_project(tx: Tx, project_id: ProjectId, user_id: UserId) -> Mem
 
 
 async def set_in_project(tx: Tx, org_id: OrgId, project_id: ProjectId, user_id: UserId, role: Role) -> Member:
-    with conflicts({"project_members_org_id_user_id_fkey": Code.MEMBER_MISSING}):
+    absent = ("project_members_org_id_user_id_fkey", "project_members_user_id_fkey")
+    with conflicts(dict.fromkeys(absent, Code.MEMBER_MISSING)):
         await tx.run(PROJECT_SET, org_id, project_id, user_id, role)
     return _found(await tx.row(PROJECT_GET, project_id, user_id))
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.identity.projects.models import Project
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, ProjectId
 
@@ -27,7 +27,7 @@ LOCK = "SELECT * FROM projects WHERE id = $1 AND deleted_at IS NULL FOR NO KEY U
 
 
 async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list[Project]:
-    return [decode(Project, row) for row in await tx.rows(LIST, org_id, after, limit)]
+    return decode_all(Project, await tx.rows(LIST, org_id, after, limit))
 
 
 async def get(tx: Tx, project_id: ProjectId) -> Project:

@@ -24,7 +24,12 @@ UPDATE service_accounts SET name = coalesce($3, name), role = coalesce($4, role)
     allowed_operations = coalesce($5, allowed_operations)
 WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING *
 """
+# With it go its keys: none of them may outlive the account they speak for.
 DELETE = """
+WITH revoked AS (
+    UPDATE service_account_keys SET revoked_at = now()
+    WHERE org_id = $1 AND service_account_id = $2 AND revoked_at IS NULL
+)
 UPDATE service_accounts SET deleted_at = now() WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING *
 """
 KEYS = "SELECT * FROM service_account_keys WHERE service_account_id = $1 AND id > $2 ORDER BY id LIMIT $3"

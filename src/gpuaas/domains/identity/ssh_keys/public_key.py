@@ -29,7 +29,7 @@ _SECURITY_TOKEN = {
     "sk-ssh-ed25519@openssh.com": "ssh-ed25519",
     "sk-ecdsa-sha2-nistp256@openssh.com": "ecdsa-sha2-nistp256",
 }
-_BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 
 
 class SshPublicKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def parse(text: str) -> SshPublicKey:
     algorithm = words[0]
     if algorithm not in _PLAIN and algorithm not in _SECURITY_TOKEN:
         raise _refused("it must begin with its type (ssh-ed25519, ecdsa-sha2-…, ssh-rsa, sk-…) and have no options")
-    if len(words) < 2 or not _BASE64.match(words[1]):
+    if len(words) < 2 or not _BASE64.fullmatch(words[1]):
         raise _refused("after the type comes the key in base64")
     blob = _blob(words[1])
     fields = _fields(blob)
