@@ -13,7 +13,17 @@ from gpuaas.contracts.http.orgs import (
     ProjectUpdate,
     ProjectView,
 )
-from gpuaas.contracts.http.sessions import AuthConfig, SessionEnd, SessionEnded, SessionView
+from gpuaas.contracts.http.sessions import (
+    AuthConfig,
+    LoginFinish,
+    LoginStart,
+    LoginStarted,
+    SessionEnd,
+    SessionEnded,
+    SessionRefresh,
+    SessionTokens,
+    SessionView,
+)
 from gpuaas.contracts.http.ssh_keys import SshKeyAdd, SshKeyView
 from gpuaas.contracts.http.users import MeUpdate, MeView, UserView
 
@@ -22,6 +32,19 @@ FIRST_PAGE = PageQuery()
 
 def auth_config_get() -> Call[AuthConfig]:
     return Call(operation="auth_config_get", method="GET", path="/auth/config", answer=AuthConfig)
+
+
+def login_start(wanted: LoginStart) -> Call[LoginStarted]:
+    return Call(operation="login_start", method="POST", path="/auth/login", answer=LoginStarted, body=wanted)
+
+
+def login_finish(wanted: LoginFinish) -> Call[SessionTokens]:
+    path = "/auth/login/finish"
+    return Call(operation="login_finish", method="POST", path=path, answer=SessionTokens, body=wanted)
+
+
+def session_refresh(wanted: SessionRefresh) -> Call[SessionTokens]:
+    return Call(operation="session_refresh", method="POST", path="/auth/refresh", answer=SessionTokens, body=wanted)
 
 
 def session_get() -> Call[SessionView]:

@@ -61,7 +61,9 @@ def delete(path: Path) -> None:
 
 
 def make_private_directory(path: Path) -> None:
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(mode=0o700, exist_ok=True)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """What a user reads when a command fails, and the exit code a script reads. The codes are stable (docs/cli.md)."""
 
+import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, TextIO
 
@@ -23,6 +24,7 @@ ADVICE = {
     "policy_guardrail": "See who set it with: gpuaas policy explain",
     "dead_letter_missing": "See them with: gpuaas ops dead-letters list",
     "user_missing": "Find people with: gpuaas ops users list --email ADDRESS",
+    "operation_not_in_allow_list": "An admin can add it: gpuaas service-accounts allow-list add ACCOUNT OPERATION",
     "not_from_the_api": "Check the URL: gpuaas context list",
 }
 
@@ -84,8 +86,10 @@ def _report_client(error: BaseException, stream: TextIO) -> Exit:
     from gpuaas.client.errors import ApiError, ClientError, NotLoggedIn, Unreachable
 
     if isinstance(error, ApiError):
-        details = [f"{detail.field}: {detail.reason}" for detail in error.details if detail.field]
-        _say(stream, error.message, details, _advice(error), error.correlation_id)
+        message = _readable(error.message)
+        told = [_readable(f"{detail.field}: {detail.reason}") for detail in error.details if detail.field]
+        details = [line for line in told if line.partition(": ")[2] not in message]
+        _say(stream, message, details, _advice(error), error.correlation_id)
         return _BY_STATUS.get(error.status, Exit.FAILURE)
     if isinstance(error, NotLoggedIn):
         _say(stream, str(error), [], "Run: gpuaas login", error.correlation_id)
@@ -101,7 +105,7 @@ def _report_client(error: BaseException, stream: TextIO) -> Exit:
 
 
 def _advice(error: "ApiError") -> str:
-    """What to do: our own command for it, or the catalogue's sentence when it says more than the message."""
+    """What to do: our own command for it, or what the catalogue says after its first sentence."""
     from gpuaas.contracts.error_codes import CATALOGUE, Code
 
     if error.retry_after is not None:
@@ -110,14 +114,30 @@ def _advice(error: "ApiError") -> str:
         return ADVICE[error.code]
     if error.code not in set(Code):
         return ""
-    sentence = CATALOGUE[Code(error.code)][1]
-    return "" if sentence in error.message or error.message in sentence else sentence
+    _, _, what_to_do = CATALOGUE[Code(error.code)][1].partition(". ")
+    return "" if what_to_do in error.message else what_to_do
+
+
+_BY_PATTERN = re.compile(r"Expected `str` matching regex (['\"]).*\1")
+_IN_WORDS = {
+    "name": "lower-case letters, digits and dashes are taken, 63 at most",
+    "email": "this is not an email address",
+    "title": "one line of text is taken, without spaces around it",
+    "reason": "one line of text is taken, without spaces around it",
+}
+
+
+def _readable(message: str) -> str:
+    """A rule the API states as a pattern, in words."""
+    field = message.partition(":")[0]
+    words = _IN_WORDS.get(field, "it is not written as it must be; /api/docs shows how")
+    return _BY_PATTERN.sub(lambda _: words, message)
 
 
 def _say(stream: TextIO, message: str, details: list[str], advice: str, correlation_id: str) -> None:
     from gpuaas.processes.cli.text import clean
 
-    lines = [f"error: {clean(message)}", *(f"  {clean(detail)}" for detail in details if clean(detail) not in message)]
+    lines = [f"error: {clean(message)}", *(f"  {clean(detail)}" for detail in details)]
     if advice:
         lines.append(f"  {clean(advice)}")
     if correlation_id:

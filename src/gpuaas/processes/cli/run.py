@@ -11,11 +11,10 @@ import msgspec
 from gpuaas.client import private_file
 from gpuaas.client.api import Api, Credentials, Fixed, check_plain_http, decode, following
 from gpuaas.client.call import Call
-from gpuaas.client.errors import NotLoggedIn
 from gpuaas.contracts.http.base import Page
 from gpuaas.kit.paging import MAX_LIMIT
 from gpuaas.processes.cli.config import ConfigFile, Context, context_name, normal_url
-from gpuaas.processes.cli.failures import Stop, UsageError
+from gpuaas.processes.cli.failures import Exit, Stop, UsageError
 from gpuaas.processes.cli.output import Column, Output
 from gpuaas.processes.cli.settings import Environment
 
@@ -82,7 +81,9 @@ class Run:
         session = self.config_file.session(self.place[0])
         found = session.read()
         if found is None or found.url != self.url:
-            raise NotLoggedIn(f"You are not logged in to {self.url}.")
+            saved = self.place[0] == self.config_file.read().current
+            advice = "Run: gpuaas login" + ("" if saved else f" --url {self.url}")
+            raise Stop(f"You are not logged in to {self.url}.", advice, Exit.NOT_LOGGED_IN)
         return session
 
     @cached_property

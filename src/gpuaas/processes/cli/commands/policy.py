@@ -211,8 +211,8 @@ def policy_rehearse(
         return
     told = decode(call, body)
     run.out.line(
-        f"{told.name}: {show(told.before)} → {show(told.after)}; touches {told.touched_orgs} organisations and "
-        f"{told.touched_projects} projects. Nothing was changed."
+        f"{told.name}: {show(told.before)} → {show(told.after)}; touches {_count(told.touched_orgs, 'organisation')} "
+        f"and {_count(told.touched_projects, 'project')}. Nothing was changed."
     )
     if told.items:
         run.out.line("")
@@ -229,6 +229,10 @@ def _rehearsal(run: Run, place: Place, name: str, value: str | None, guardrail: 
     if place.org is None:
         return policy.policy_rehearse(name, RehearsalQuery(**asked))
     return policy.policy_org_rehearse(place.org, name, OrgRehearsalQuery(**asked))
+
+
+def _count(how_many: int, noun: str) -> str:
+    return f"{how_many} {noun}" + ("" if how_many == 1 else "s")
 
 
 def parsed(text: str) -> Value:
