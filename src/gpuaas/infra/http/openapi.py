@@ -156,7 +156,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any]
     if _streams(op):
-        content = {kind: {"schema": {"type": "string"}} for kind in ("text/csv", "application/x-ndjson")}
+        content = {kind: {"schema": {"type": "string"}} for kind in ("text/csv", "application/jsonl")}
     else:
         content = {"application/json": {"schema": schema_of[_key(op.answer)]}}
     headers: dict[str, Any] = {"X-Correlation-Id": {"$ref": "#/components/headers/Correlation"}}
