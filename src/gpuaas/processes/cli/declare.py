@@ -89,7 +89,9 @@ class Group:
 
 def number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < 1:
-        raise ValueError(f"{text!r} is not a positive number")
+        from argparse import ArgumentTypeError  # loaded already, by what parses
+
+        raise ArgumentTypeError(f"{text!r} is not a positive number")
     return int(text)
 
 

@@ -1,0 +1,45 @@
+"""The live API, and people with terminals."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from gpuaas.domains.issuer.service import account_ensure
+from gpuaas.infra.postgres.database import Database
+from gpuaas.infra.postgres.tx import Sight
+from gpuaas.kit.ids import new_id
+from tests.support.live import LiveApi, live_api
+from tests.support.terminal import Person, Terminal
+
+__all__ = ["live_api"]
+PASSWORD = "four-quiet-otters-skate"
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Terminal:
+    """Nobody is logged in, no API is chosen."""
+    return Terminal(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def person(db: Database) -> Callable[..., Awaitable[Person]]:
+    """Makes people who can log in."""
+
+    async def make(name: str = "") -> Person:
+        name = name or f"ada-{new_id().hex[-12:]}"
+        async with db.transaction(Sight(), "test") as tx:
+            await account_ensure(tx, email=f"{name}@example.com", password=PASSWORD, name=name.title())
+        return Person(f"{name}@example.com", PASSWORD)
+
+    return make
+
+
+@pytest.fixture
+async def ada(terminal: Terminal, live_api: LiveApi, person: Callable[..., Awaitable[Person]]) -> Terminal:
+    """A terminal whose person is logged in, with an organisation of her own chosen."""
+    logged_in = await terminal.log_in(await person(), "--url", live_api.url)
+    assert logged_in.code == 0, logged_in.said
+    await terminal.good("orgs", "create", name := f"acme-{new_id().hex[-12:]}")
+    await terminal.good("use", name)
+    return terminal
