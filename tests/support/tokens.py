@@ -51,7 +51,7 @@ class IssuerOfTests:
         *,
         alg: str = "ES256",
         key: Any = None,
-        typ: str = ACCESS_TOKEN_TYPE,
+        typ: str | None = ACCESS_TOKEN_TYPE,
         header: dict[str, Any] | None = None,
         seconds: int = 600,
         **claims: Any,

@@ -85,7 +85,8 @@ async def test_projects_are_listed_in_pages_that_meet(city):
     ada = await city.person()
     org = await city.org(ada)
     made = [(await city.made(ada, f"/orgs/{org}/projects", {"name": f"p{n}"}))["id"] for n in range(7)]
-    seen, cursor = [], {}
+    seen: list[str] = []
+    cursor: dict[str, str] = {}
     while True:
         page = await city.get(ada, f"/orgs/{org}/projects", limit=3, **cursor)
         seen += [project["id"] for project in page["items"]]

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 1.0
 FETCH_SECONDS = 10.0
 MAX_KEYS = 64
 MAX_KEY_ID = 255
-MIN_RSA_BITS = 2048
+MIN_RSA_CHARACTERS = 342
 KEY_KINDS: dict[str, tuple[type[Any], str]] = {"EC": (ECKey, "P-256"), "OKP": (OKPKey, "Ed25519"), "RSA": (RSAKey, "")}
 ALGORITHM_KINDS = {"ES256": "EC", "EdDSA": "OKP", "RS256": "RSA", "PS256": "RSA"}
 
@@ -125,14 +125,17 @@ def _import(jwk: dict[str, Any]) -> Key | None:
         return None
     if (curve and jwk.get("crv") != curve) or jwk.get("alg", "ES256") not in ALGORITHM_KINDS:
         return None
+    # 2048 bits are at least 342 characters of base64url; a smaller key is not even read.
+    if jwk["kty"] == "RSA" and len(str(jwk.get("n", ""))) < MIN_RSA_CHARACTERS:
+        return None
     public = {name: jwk[name] for name in ("kty", "kid", "alg", "crv", "x", "y", "n", "e") if name in jwk}
     try:
         key: Key = kind.import_key(public)
-        raw = key.get_op_key("verify")
+        key.get_op_key("verify")
     except (JoseError, ValueError, TypeError, KeyError) as error:
         log.get_logger().warning("issuer key passed over", key_id=key_id, reason=str(error))
         return None
-    return None if getattr(raw, "key_size", MIN_RSA_BITS) < MIN_RSA_BITS and jwk["kty"] == "RSA" else key
+    return key
 
 
 def _identity(keys: dict[str, list[Key]]) -> set[tuple[str, str]]:
