@@ -9,8 +9,9 @@ import msgspec
 from gpuaas.contracts.http.base import PageQuery, Query, Response
 
 _Action = Annotated[str, msgspec.Meta(
-    min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9_.]*$", description="Exactly this action.",
+    min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", description="Exactly this action.",
     examples=["project.create"])]
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _From = Annotated[datetime, msgspec.Meta(tz=True, description="At this instant or later.")]
 _To = Annotated[datetime, msgspec.Meta(tz=True, description="Before this instant.")]
 
@@ -47,7 +48,7 @@ class PlatformAuditQuery(AuditQuery, frozen=True, kw_only=True):
 
 class AuditEntryView(Response, frozen=True, kw_only=True):
     id: UUID
-    at: datetime
+    at: Instant
     action: str
     operation: str
     actor_kind: str
@@ -79,7 +80,7 @@ class CheckpointView(Response, frozen=True, kw_only=True):
 
     seq: int
     hash: str
-    at: datetime
+    at: Instant
     key_id: str
     signature: Annotated[str, msgspec.Meta(description="Ed25519 over the bytes docs name, in hexadecimal.")]
     public_key: Annotated[str, msgspec.Meta(description="The key's public part as a JSON Web Key.")] | None

@@ -98,7 +98,7 @@ class PolicyLayerView(Response, frozen=True, kw_only=True):
     decides: bool = False
     too_weak: Annotated[bool, msgspec.Meta(description="Weaker than a guardrail above: not used as it is.")] = False
     set_by: str = ""
-    set_at: datetime | None = None
+    set_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     reason: str = ""
 
 

@@ -48,6 +48,11 @@ class App:
         for operation in registry.all():
             self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
             self._declared[operation.id] = frozenset(error_codes(operation))
+        edge.parts.add(self)
+
+    @property
+    def in_flight(self) -> int:
+        return self._in_flight
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -74,6 +74,11 @@ class Database:
         """How many connections of each pool are working."""
         return {"reads": self._reads.in_use if self._reads else 0, "writes": self._writes.in_use if self._writes else 0}
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """How many connections each pool may have."""
+        return {"reads": self._sizes[0], "writes": self._sizes[1]}
+
     async def close(self) -> None:
         pools, self._reads, self._writes = (self._reads, self._writes), None, None
         for pool in pools:
