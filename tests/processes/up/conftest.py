@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.infra.embedded.child import identify, is_alive
+from gpuaas.infra.embedded.child import identify
 from gpuaas.infra.embedded.home import make_temporary_directory
 from gpuaas.infra.embedded.ports import free_port
 
@@ -124,15 +124,6 @@ def up(place: Path) -> Iterator[Up]:
     end(running)
 
 
-@pytest.fixture
-def second_up(place: Path) -> Iterator[Up]:
-    (place / "second").mkdir()
-    (place / "second").chmod(0o711)
-    running = Up(place / "second")
-    yield running
-    end(running)
-
-
 def end(up: Up) -> None:
     """Leave nothing running, whatever the test did."""
     if up.process is not None and up.process.poll() is None:
@@ -145,6 +136,3 @@ def end(up: Up) -> None:
     if up.ready_file.exists():
         left = {**up.ready()["programs"], **up.ready()["servers"]}
         wait_until(lambda: not any(identify(pid) for pid in left.values()), f"left running: {left}")
-
-
-__all__ = ["Up", "all_processes", "is_alive", "wait_until"]

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from gpuaas.infra.embedded.child import is_alive
+from gpuaas.infra.embedded.home import make_temporary_directory
 from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.embedded.postgres import EmbeddedPostgres
-from tests.processes.up.conftest import Up, all_processes, wait_until
+from tests.processes.up.conftest import Up, all_processes, end, wait_until
 
 
 def value(url: str, sql: str) -> object:
@@ -54,9 +57,19 @@ def test_everything_is_ready_when_it_says_so_and_gone_when_it_ends(up):
     assert not [name for name, process in running.items() if is_alive(process)]
 
 
-def test_it_prints_where_it_is_and_how_to_get_in(up):
-    ready = up.start()
-    said = up.said()
+@pytest.fixture(scope="module")
+def running() -> Iterator[Up]:
+    """One that stays up, for tests that look at it and leave it ready."""
+    place = make_temporary_directory()
+    shared = Up(place)
+    shared.start()
+    yield shared
+    end(shared)
+    shutil.rmtree(place)
+
+
+def test_it_prints_where_it_is_and_how_to_get_in(running):
+    ready, said = running.ready(), running.said()
     for part in ("postgres", "nats", "database", "api", "relay", "worker", "demo"):
         assert f"✓ {part} " in said
     for expected in (ready["url"], f"{ready['url']}/api/docs", f"gpuaas login --url {ready['url']}"):
@@ -68,13 +81,14 @@ def test_it_prints_where_it_is_and_how_to_get_in(up):
     assert "\x1b" not in said
 
 
-def test_a_second_start_is_ready_within_five_seconds_with_the_same_logins(up):
+def test_a_second_start_is_ready_within_five_seconds_with_the_same_logins_and_address(up):
     first = up.start()
     up.stop(signal.SIGTERM)
     began = time.monotonic()
-    second = up.start()
+    second = up.start(port=False)
     assert time.monotonic() - began < 5, up.said()
     assert second["logins"] == first["logins"]
+    assert second["url"] == first["url"]
     assert second["database_url"] == first["database_url"]
 
 
@@ -127,14 +141,14 @@ def test_programs_that_outlive_a_killed_run_are_ended_by_the_next(up):
 
 
 @pytest.mark.parametrize("name", ["api", "relay", "worker", "nats", "postgres"])
-def test_a_part_that_is_killed_is_started_again_and_the_ready_file_stays_true(up, name):
-    ready = up.start()
+def test_a_part_that_is_killed_is_started_again_and_the_ready_file_stays_true(running, name):
+    ready = running.ready()
     kind = "servers" if name in ready["servers"] else "programs"
     os.kill(ready[kind][name], signal.SIGKILL)
-    wait_until(lambda: f"{name} is ready again" in up.said(), up.said())
-    assert f"{name} ended (signal SIGKILL); starting it again" in up.said()
-    assert up.ready()[kind][name] != ready[kind][name]
-    wait_until(lambda: _all_ready(up), "every program is ready again")
+    wait_until(lambda: f"{name} is ready again" in running.said(), f"{name} comes back")
+    assert f"{name} ended (signal SIGKILL); starting it again" in running.said()
+    assert running.ready()[kind][name] != ready[kind][name]
+    wait_until(lambda: _all_ready(running), "every program is ready again")
 
 
 def _all_ready(up: Up) -> bool:
@@ -162,8 +176,10 @@ def test_a_part_that_keeps_dying_ends_the_run_with_one_line_and_the_end_of_its_l
     assert not [name for name, process in running.items() if is_alive(process)]
 
 
-def test_nohup_keeps_it_running_when_the_terminal_goes_away(up):
-    up.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+def test_without_the_demo_there_are_no_logins_and_nohup_keeps_it_running(up):
+    ready = up.start("--no-demo", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    assert ready["logins"] == []
+    assert not (up.data / "demo.json").exists()
     assert up.process is not None
     up.process.send_signal(signal.SIGHUP)
     time.sleep(0.3)
@@ -192,20 +208,20 @@ def test_on_a_terminal_progress_moves_and_leaves_clean_lines(up):
     assert not any("\r" in line or "…" in line for line in shown)
 
 
-def test_two_run_side_by_side_on_one_machine(up, second_up):
-    first, second = up.start(), second_up.start()
-    assert first["url"] != second["url"]
+def test_two_run_side_by_side_on_one_machine(running, up):
+    assert up.start()["url"] != running.ready()["url"]
+    assert _all_ready(running)
     up.stop()
-    assert status(f"{second['url']}/readyz") == 200
+    assert _all_ready(running)
 
 
-def test_a_second_run_on_the_same_data_is_refused_in_one_line(up):
-    up.start()
-    code, out, err = up.run()
+def test_a_second_run_on_the_same_data_is_refused_in_one_line(running):
+    code, out, err = running.run()
     assert code == 1
-    assert err == f"gpuaas up: the data directory {up.data} is in use by another start (process {up.process.pid})\n"
+    holder = f"(process {running.ready()['pid']})"
+    assert err == f"gpuaas up: the data directory {running.data} is in use by another start {holder}\n"
     assert out == ""
-    assert up.ready_file.exists()
+    assert _all_ready(running)
 
 
 def test_an_asked_port_in_use_is_refused_in_one_line(up):
@@ -227,12 +243,6 @@ def test_the_default_port_in_use_is_replaced_by_the_next_free_one(up):
     port = int(ready["url"].rpartition(":")[2])
     assert 8080 < port < 8180
     assert f"port 8080 is in use, taking {port}" in up.said()
-
-
-def test_the_same_data_keep_their_address(up):
-    first = up.start()
-    up.stop()
-    assert up.start(port=False)["url"] == first["url"]
 
 
 def test_servers_named_by_settings_are_used_and_left_running(up, place):
@@ -261,19 +271,13 @@ def test_a_database_without_our_schema_and_without_its_owner_is_refused(up, plac
     assert "GPUAAS_DATABASE_OWNER_URL" in err
 
 
-def test_no_program_gets_the_owners_way_into_the_database(up):
-    ready = up.start()
+def test_no_program_gets_the_owners_way_into_the_database(running):
+    ready = running.ready()
     for pid in ready["programs"].values():
         environment = Path(f"/proc/{pid}/environ").read_text()
         assert ready["database_url"] in environment
         assert "OWNER" not in environment
         assert "gpuaas_owner" not in environment
-
-
-def test_without_the_demo_there_are_no_logins(up):
-    ready = up.start("--no-demo")
-    assert ready["logins"] == []
-    assert not (up.data / "demo.json").exists()
 
 
 def test_a_second_ctrl_c_forces_the_end(up):
