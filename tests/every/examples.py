@@ -72,6 +72,7 @@ for _id in (
     "policy_key_list", "policy_list", "policy_org_list", "policy_project_list", "dead_letter_list", "audit_list",
     "audit_platform_list", "audit_export_csv", "audit_export_jsonl", "audit_platform_export_csv",
     "audit_platform_export_jsonl", "audit_checkpoint_list", "user_list", "issuer_account_list", "issuer_key_list",
+    "ops_verify", "ops_health", "process_stats",
 ):
     plain(_id)
 

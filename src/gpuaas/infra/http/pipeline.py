@@ -20,11 +20,12 @@ from gpuaas.infra.http.context import Context, Scope
 from gpuaas.infra.http.operation import Exchange, Operation, Raw, Stream, Wire
 from gpuaas.infra.http.rate import RateLanes
 from gpuaas.infra.http.request import Request, decode_json, invalid, pairs, validation_fault
+from gpuaas.infra.http.turns import Turns
 from gpuaas.infra.postgres.database import AGAIN, Database
 from gpuaas.infra.postgres.finish import AuditEntry, StoredAnswer, finish
 from gpuaas.infra.postgres.tx import NIL, PLATFORM, Row, Sight, Tx
 from gpuaas.kit import log
-from gpuaas.kit.errors import Conflict, Denied, Invalid, Missing, Refused, Unauthenticated
+from gpuaas.kit.errors import Conflict, Denied, Fault, Invalid, Missing, Refused, Unauthenticated
 from gpuaas.kit.ids import OrgId, ProjectId, new_id
 from gpuaas.kit.paging import CursorRefused, Cursors
 from gpuaas.kit.parts import Parts
@@ -59,6 +60,7 @@ class Edge:
         self.authority = authority
         self.policy = policy
         self.rates = RateLanes(db, policy)
+        self.turns = Turns()
         self.cursors = Cursors(cursor_key)
         self.parts = parts
 
@@ -78,7 +80,13 @@ class Pipeline:
 
     async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Context]:
         op, edge = self.operation, self._edge
-        cx, arguments = await self._admit(request, values)
+        try:
+            cx, arguments = await self._admit(request, values)
+        except (Missing, Denied):
+            given = await self._given_before(request)
+            if given is None:
+                raise
+            return given
         actor = cx.actor
         await edge.rates.take(op.lane, actor.subject if actor.id else request.client_ip)
         body = b"" if self._takes_nothing and not request.query_string else await self._decode(request, arguments)
@@ -98,15 +106,36 @@ class Pipeline:
                 raise
             return await self._try_admit(request, values, fresh=True)
 
-    async def _try_admit(
-        self, request: Request, values: list[str], *, fresh: bool
-    ) -> tuple[Context, dict[str, Any]]:
-        op, edge = self.operation, self._edge
-        actor = await self._authenticate(request, fresh=fresh)
-        cx = op.context(
+    async def _given_before(self, request: Request) -> tuple[Answer, Context] | None:
+        """The answer to a change that took away its own ground: the organisation is deleted, its member has left.
+        Whoever repeats exactly that request hears what he heard, not that there is nothing."""
+        op = self.operation
+        if not op.idempotent_by_key or op.scope is Scope.PUBLIC:
+            return None
+        try:
+            key = _idempotency_key(request)
+            cx = self._context(request, await self._authenticate(request, fresh=False))
+            access.check_allow_list(cx.actor, op.id)
+            stored = await self._stored(cx, key)
+            if stored is None:
+                return None
+            return _replay(stored, _digest(op, request, await request.body(op.body_limit))), cx
+        except Fault:
+            return None
+
+    def _context(self, request: Request, actor: Actor) -> Context:
+        edge = self._edge
+        return self.operation.context(
             actor=actor, correlation_id=request.correlation_id, client_ip=request.client_ip, db=edge.db,
             policy=edge.policy, parts=edge.parts, cursors=edge.cursors, headers=request.headers,
         )
+
+    async def _try_admit(
+        self, request: Request, values: list[str], *, fresh: bool
+    ) -> tuple[Context, dict[str, Any]]:
+        op = self.operation
+        actor = await self._authenticate(request, fresh=fresh)
+        cx = self._context(request, actor)
         if op.wire is Wire.JSON:
             access.check_allow_list(actor, op.id)
         arguments = _path_arguments(op, values) if values else {}
@@ -189,8 +218,16 @@ class Pipeline:
     async def _change(self, cx: Context, request: Request, arguments: dict[str, Any], body: bytes) -> Answer | Stream:
         op = self.operation
         key = _idempotency_key(request) if op.idempotent_by_key else ""
-        digest = hashlib.sha256(b"\0".join(
-            (op.id.encode(), request.path.encode(), request.query_string, body))).digest()
+        digest = _digest(op, request, body)
+        if op.prepare is None or not key:
+            return await self._try_change(cx, key, digest, arguments)
+        async with self._edge.turns.take((cx.actor.id, key)):
+            return await self._try_change(cx, key, digest, arguments)
+
+    async def _try_change(
+        self, cx: Context, key: str, digest: bytes, arguments: dict[str, Any]
+    ) -> Answer | Stream:
+        op = self.operation
         for remaining in range(TRIES - 1, -1, -1):
             try:
                 if op.prepare is not None:
@@ -258,6 +295,11 @@ class Pipeline:
             subject_id=subject, correlation_id=cx.correlation_id, client_ip=cx.client_ip,
             details=_ENCODER.encode(log.scrub({**details, **cx.audit_details, "status": status})).decode(),
         )
+
+
+def _digest(op: Operation, request: Request, body: bytes) -> bytes:
+    """What a key stands for: the same operation, path, query and body."""
+    return hashlib.sha256(b"\0".join((op.id.encode(), request.path.encode(), request.query_string, body))).digest()
 
 
 def _org_of(cx: Context) -> UUID | None:
