@@ -1,8 +1,9 @@
-"""The platform's verbs: users, credentials, dead letters, the built-in issuer."""
+"""The platform's verbs: proofs and health, users, credentials, dead letters, the built-in issuer."""
 
 from uuid import UUID
 
 from gpuaas.client.call import Call
+from gpuaas.contracts.http.admin import Health, ProcessStats, Verification, VerifyQuery
 from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.http.issuer import (
     IssuerAccountCreate,
@@ -16,6 +17,18 @@ from gpuaas.contracts.http.issuer import (
 from gpuaas.contracts.http.outbox import DeadLetterDetail, DeadLetterDiscard, DeadLetterQuery, DeadLetterView
 from gpuaas.contracts.http.sessions import CredentialRevoke, IssuerKeysRefreshed, RevokedCredential
 from gpuaas.contracts.http.users import PlatformRolesSet, UserQuery, UserStateReason, UserView
+
+
+def ops_verify(query: VerifyQuery) -> Call[Verification]:
+    return Call(operation="ops_verify", method="GET", path="/ops/verify", answer=Verification, query=query)
+
+
+def ops_health() -> Call[Health]:
+    return Call(operation="ops_health", method="GET", path="/ops/health", answer=Health)
+
+
+def process_stats() -> Call[ProcessStats]:
+    return Call(operation="process_stats", method="GET", path="/internal/stats", answer=ProcessStats)
 
 
 def user_list(query: UserQuery) -> Call[Page[UserView]]:

@@ -3,12 +3,13 @@
 import msgspec
 
 from gpuaas.client import platform
-from gpuaas.client.api import decode
+from gpuaas.client.api import Api, decode
 from gpuaas.client.errors import ApiError
+from gpuaas.contracts.http.admin import Verification, VerifyQuery
 from gpuaas.contracts.http.sessions import CredentialRevoke
 from gpuaas.processes.cli.commands import ops_dead_letters, ops_users
 from gpuaas.processes.cli.commands.audit import instant
-from gpuaas.processes.cli.declare import REASON, YES, Argument, Group
+from gpuaas.processes.cli.declare import REASON, YES, Argument, Group, number
 from gpuaas.processes.cli.failures import Stop
 from gpuaas.processes.cli.run import Run
 
@@ -16,6 +17,9 @@ GROUP = Group("ops", "For those who operate an installation: health, proofs, dea
 GROUP.children["dead-letters"] = ops_dead_letters.GROUP
 GROUP.children["users"] = ops_users.USERS
 GROUP.children["issuer"] = ops_users.ISSUER
+
+
+VERIFY_SECONDS = 3600.0
 
 
 class Check(msgspec.Struct):
@@ -32,8 +36,90 @@ class Readiness(msgspec.Struct):
     degraded: bool = False
 
 
-@GROUP.command("health", summary="Say whether the API is ready, and what is not. Exit 1 if it is not ready.")
-def health(run: Run) -> None:
+@GROUP.command(
+    "verify",
+    Argument("--chain-from", kind=number, default=1, help="Check the audit chain from this link on. Default: 1."),
+    summary="Prove that everything that must hold does, and that the audit log was not rewritten.",
+    about="Ends with 1, and shows the first rows that break a rule, if there are any.",
+)
+def ops_verify(run: Run, *, chain_from: int) -> None:
+    call = platform.ops_verify(VerifyQuery(chain_from=chain_from))
+    with Api(run.url, run.credentials, timeout_seconds=VERIFY_SECONDS) as patient:
+        body = patient.send_raw(call)
+    found = decode(call, body)
+    if run.out.json:
+        run.out.raw(body)
+    else:
+        _show_verification(run, found)
+    broken = next((one for one in found.invariants if not one.holds), None)
+    if broken is not None:
+        first = broken.first[0] if broken.first else None
+        row = f" {first.subject}: {first.problem}" if first else ""
+        raise Stop(f"{broken.name} does not hold.{row}", broken.statement)
+
+
+def _show_verification(run: Run, found: Verification) -> None:
+    run.out.table(
+        [
+            ("invariant", lambda one: one.name),
+            ("state", lambda one: "ok" if one.holds else "failed"),
+            ("rows", lambda one: one.count),
+            ("statement", lambda one: one.statement),
+        ],
+        found.invariants,
+        empty="There is nothing to check.",
+    )
+    rows = [(one.name, finding) for one in found.invariants for finding in one.first]
+    if rows:
+        run.out.line("")
+        run.out.table(
+            [
+                ("breaks", lambda row: row[0]),
+                ("subject", lambda row: row[1].subject),
+                ("problem", lambda row: row[1].problem),
+            ],
+            rows,
+            empty="",
+        )
+    chain = found.chain
+    run.out.note(
+        f"{chain.links} links of the audit chain from {chain.from_link} on and {chain.checkpoints} signed checkpoints "
+        f"were recomputed; it took {found.seconds:.1f} s."
+    )
+
+
+@GROUP.command("health", summary="Tell what is behind or away in the installation. Ends with 1 if something is.")
+def ops_health(run: Run) -> None:
+    call = platform.ops_health()
+    body = run.api.send_raw(call)
+    found = decode(call, body)
+    if run.out.json:
+        run.out.raw(body)
+    else:
+        _show_checks(run, [(check.name, check.ok, check.reason) for check in found.checks])
+        run.out.line("")
+        figures = msgspec.to_builtins(found.figures)
+        behind = [f"{one.consumer} {one.behind_seconds:.1f} s" for one in found.figures.consumers]
+        run.out.fields([(name.replace("_", " "), value) for name, value in (figures | {"consumers": behind}).items()])
+    if not found.ok:
+        raise Stop("Not all is well.", "The reasons above say what to look at.")
+
+
+@GROUP.command("stats", summary="Tell how the program that answers fares: memory, connections, requests.")
+def process_stats(run: Run) -> None:
+    call = platform.process_stats()
+    body = run.api.send_raw(call)
+    if run.out.json:
+        run.out.raw(body)
+        return
+    told = msgspec.to_builtins(decode(call, body))
+    for pool in ("read_pool", "write_pool"):
+        told[pool] = f"{told[pool]['in_use']} of {told[pool]['size']}"
+    run.out.fields([(name.replace("_", " "), value) for name, value in told.items()])
+
+
+@GROUP.command("ready", summary="Say whether the API is ready; needs no login. Ends with 1 if it is not.")
+def ready(run: Run) -> None:
     status, body = run.anonymous_api.page("/readyz")
     try:
         found = msgspec.json.decode(body, type=Readiness)
@@ -42,21 +128,21 @@ def health(run: Run) -> None:
     if run.out.json:
         run.out.raw(body)
     else:
-        word = "ready" if found.ready else "not ready"
-        run.out.line(f"{run.url} is {word}{', but something is away' if found.degraded else ''}.")
-        run.out.line("")
-        run.out.table(
-            [
-                ("check", lambda check: check.name),
-                ("state", lambda check: "ok" if check.ok else "failed"),
-                ("needed", lambda check: check.required),
-                ("reason", lambda check: check.reason),
-            ],
-            found.checks,
-            empty="It checks nothing.",
-        )
+        _show_checks(run, [(check.name, check.ok, check.reason) for check in found.checks])
     if not found.ready:
-        raise Stop("It is not ready.", "Look at its log; its checks say what is away.")
+        raise Stop(f"{run.url} is not ready.", "Look at its log; its checks say what is away.")
+
+
+def _show_checks(run: Run, checks: list[tuple[str, bool, str]]) -> None:
+    run.out.table(
+        [
+            ("check", lambda check: check[0]),
+            ("state", lambda check: "ok" if check[1] else "failed"),
+            ("reason", lambda check: check[2]),
+        ],
+        checks,
+        empty="It checks nothing.",
+    )
 
 
 @GROUP.command(
