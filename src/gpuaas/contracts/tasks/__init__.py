@@ -1,0 +1,1 @@
+"""What the control plane asks of a node: typed, versioned, signed tasks."""
