@@ -12,6 +12,7 @@ from gpuaas.kit.ids import OrgId, ProjectId
 class ActorKind(StrEnum):
     USER = "user"
     SERVICE_ACCOUNT = "service_account"
+    NODE = "node"
     SYSTEM = "system"
     ANONYMOUS = "anonymous"
 

@@ -1,4 +1,4 @@
-"""What agents say and hear, over mTLS. A node's identity is its certificate; no message names the node it comes from."""
+"""What agents say and hear, over mTLS. A node's identity is its certificate: no message names the node it is from."""
 
 from datetime import datetime
 from typing import Annotated
@@ -34,7 +34,7 @@ class TrustView(Response, frozen=True, kw_only=True):
     authorities: list[str]
     """Certificates of our certificate authorities, in PEM: both, while one follows the other."""
     task_keys: list[TaskKeyView]
-    key_statements: list[str] = []
+    key_statements: list[str] = msgspec.field(default_factory=list)
     """DSSE envelopes in which a trusted task key names its successor."""
 
 
@@ -79,7 +79,9 @@ class Heartbeat(Request, frozen=True, kw_only=True):
     sent_at: datetime
     generation: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
     """The newest desired state the agent has taken over."""
-    accounts: Annotated[list[Annotated[str, msgspec.Meta(max_length=32)]], msgspec.Meta(max_length=1000)] = []
+    accounts: Annotated[list[Annotated[str, msgspec.Meta(max_length=32)]], msgspec.Meta(max_length=1000)] = (
+        msgspec.field(default_factory=list)
+    )
 
 
 class Desired(Response, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from prometheus_client import REGISTRY, Counter
 from gpuaas.contracts.actor import ANONYMOUS, Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import ErrorBody, ErrorResponse
+from gpuaas.infra.http.context import Scope
 from gpuaas.infra.http.meter import RequestMeter
 from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
@@ -38,14 +39,18 @@ Page = Callable[[Request], Awaitable[Answer]]
 
 class App:
     def __init__(
-        self, registry: Registry, edge: Edge, *, pages: dict[str, Page], proxies: ProxyNetworks = ()
+        self, registry: Registry, edge: Edge, *, pages: dict[str, Page], proxies: ProxyNetworks = (),
+        agents: bool = False,
     ) -> None:
+        """`agents`: the agents' listener, with their operations and no others."""
         self._router = Router()
         self._pages = pages
         self._proxies = proxies
         self._in_flight = 0
         self._declared: dict[str, frozenset[str]] = {}
         for operation in registry.all():
+            if (operation.scope is Scope.AGENT) is not agents:
+                continue
             self._router.add(operation.method, operation.full_path, Pipeline(operation, edge))
             self._declared[operation.id] = frozenset(error_codes(operation))
         edge.parts.add(self)
@@ -136,7 +141,7 @@ def fault_answer(fault: Fault, request: Request) -> Answer:
     if hasattr(fault, "allow"):
         headers.append((b"allow", fault.allow.encode()))
     wire = getattr(fault, "wire", Wire.JSON)
-    if wire is not Wire.JSON:
+    if wire is not Wire.JSON and wire is not Wire.AGENT:
         return protocol_answer(fault, wire, request.correlation_id, tuple(headers))
     body = ErrorBody(
         code=fault.code, message=fault.message, correlation_id=request.correlation_id, details=list(fault.details)

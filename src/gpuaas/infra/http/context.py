@@ -100,3 +100,15 @@ class ProjectContext(OrgContext):
 class PlatformContext(UserContext):
     __slots__ = ()
     scope = Scope.PLATFORM
+
+
+class AgentContext(Context):
+    """A node speaks, known by its certificate."""
+
+    __slots__ = ()
+    scope = Scope.AGENT
+
+    @property
+    def node_id(self) -> UUID:
+        assert self.actor.id is not None  # noqa: S101 # the pipeline admits only nodes here
+        return self.actor.id

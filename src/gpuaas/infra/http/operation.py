@@ -32,9 +32,12 @@ STRICT_LANES = frozenset(Lane) - {Lane.DEFAULT}
 
 
 class Wire(StrEnum):
-    """How an operation speaks. JSON is the API; the other two are the built-in issuer's, whose shapes are RFCs'."""
+    """How an operation speaks. JSON is the API. AGENT is JSON on the agents' own listener, where each message is
+    repeatable by what it names (a task, a batch), so it takes no key. The others are the built-in issuer's, whose
+    shapes are RFCs'."""
 
     JSON = "json"
+    AGENT = "agent"
     OAUTH = "oauth"
     PAGE = "page"
 
@@ -105,7 +108,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def full_path(self) -> str:
-        return ("/api/v1" if self.wire is Wire.JSON else "") + self.path
+        return {Wire.JSON: "/api/v1", Wire.AGENT: "/agent/v1"}.get(self.wire, "") + self.path
+
+    @property
+    def speaks_json(self) -> bool:
+        return self.wire is Wire.JSON or self.wire is Wire.AGENT
 
     @property
     def one_time_fields(self) -> tuple[str, ...]:
@@ -128,6 +135,9 @@ class Registry:
 
     def all(self) -> list[Operation]:
         return list(self._operations.values())
+
+    def agent(self) -> list[Operation]:
+        return [operation for operation in self.all() if operation.wire is Wire.AGENT]
 
     def json(self) -> list[Operation]:
         return [operation for operation in self.all() if operation.wire is Wire.JSON]
@@ -183,6 +193,9 @@ def one_time_fields(answer: Any) -> tuple[str, ...]:
     return tuple(field for field, hint in hints.items() if hint == OneTime)
 
 
+_NO_ROLES = frozenset({Scope.PUBLIC, Scope.AGENT})
+
+
 def _shape(path: str) -> str:
     return re.sub(r"\{\w+\}", "{}", path)
 
@@ -192,9 +205,10 @@ def _check(op: Operation, *, lane_said: bool) -> None:
     checks: list[tuple[bool, str]] = [
         (op.method in {"GET", "POST", "PUT", "PATCH", "DELETE"}, f"method {op.method} is not one we use"),
         (lane_said, "no rate lane"),
-        (op.permission is not None or op.scope is Scope.PUBLIC, "no permission"),
-        (op.permission is None or op.scope is not Scope.PUBLIC, "a public operation cannot ask for a permission"),
-        (not op.mutates or bool(op.audit), "it changes something and names no audit action"),
+        (op.permission is not None or op.scope in _NO_ROLES, "no permission"),
+        (op.permission is None or op.scope not in _NO_ROLES, "neither the public nor a node holds a permission"),
+        (not op.mutates or bool(op.audit) or op.wire is Wire.AGENT, "it changes something and names no audit action"),
+        ((op.scope is Scope.AGENT) == (op.wire is Wire.AGENT), "nodes speak on their own listener, and nobody else"),
         (op.mutates or not op.audit, "it reads and names an audit action"),
         ((op.scope is Scope.USER) == (op.permission in OF_ONESELF), "'self' and 'whoami' are the user scope's"),
         (op.permission not in PLATFORM_ONLY or op.scope is Scope.PLATFORM, "its permission is the platform's alone"),
@@ -206,9 +220,9 @@ def _check(op: Operation, *, lane_said: bool) -> None:
         (op.scope is not Scope.PUBLIC or not op.mutates or op.lane is Lane.AUTH, "a public change uses the auth lane"),
         (op.scope is not Scope.PLATFORM or not op.mutates or op.lane in STRICT_LANES,
          "a platform change uses a strict lane"),
-        (not op.mutates or op.transaction, "a change has a transaction"),
+        (not op.mutates or op.transaction or op.wire is Wire.AGENT, "a change has a transaction"),
     ]
-    if op.wire is Wire.JSON:
+    if op.speaks_json:
         checks += [
             (op.body is None or _is_struct(op.body, Request), "its body must derive from Request"),
             (op.query is None or _is_struct(op.query, Query), "its query must derive from Query"),

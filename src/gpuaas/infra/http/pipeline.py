@@ -29,6 +29,7 @@ from gpuaas.kit.errors import Conflict, Denied, Fault, Invalid, Missing, Refused
 from gpuaas.kit.ids import OrgId, ProjectId, new_id
 from gpuaas.kit.paging import CursorRefused, Cursors
 from gpuaas.kit.parts import Parts
+from gpuaas.ports.agent_authority import AgentAuthority
 from gpuaas.ports.authority import Authority
 from gpuaas.ports.policy import PolicyReader
 
@@ -54,10 +55,12 @@ class Edge:
     """What all pipelines share; put together by a program's main."""
 
     def __init__(
-        self, *, db: Database, authority: Authority, policy: PolicyReader, cursor_key: bytes, parts: Parts
+        self, *, db: Database, authority: Authority, policy: PolicyReader, cursor_key: bytes, parts: Parts,
+        agents: AgentAuthority | None = None,
     ) -> None:
         self.db = db
         self.authority = authority
+        self.agents = agents
         self.policy = policy
         self.rates = RateLanes(db, policy)
         self.turns = Turns()
@@ -72,11 +75,11 @@ class Pipeline:
         self.operation = operation
         self._edge = edge
         self._decoder = (
-            msgspec.json.Decoder(operation.body) if operation.wire is Wire.JSON and operation.body else None
+            msgspec.json.Decoder(operation.body) if operation.speaks_json and operation.body else None
         )
         self._body_name = _body_name(operation)
         self._one_time = operation.one_time_fields
-        self._takes_nothing = operation.wire is Wire.JSON and operation.query is None and not operation.mutates
+        self._takes_nothing = operation.speaks_json and operation.query is None and not operation.mutates
 
     async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Context]:
         op, edge = self.operation, self._edge
@@ -102,7 +105,7 @@ class Pipeline:
         try:
             return await self._try_admit(request, values, fresh=False)
         except (Missing, Denied):
-            if self.operation.scope is Scope.PUBLIC:
+            if self.operation.scope is Scope.PUBLIC or self.operation.scope is Scope.AGENT:
                 raise
             return await self._try_admit(request, values, fresh=True)
 
@@ -148,6 +151,10 @@ class Pipeline:
     async def _authenticate(self, request: Request, *, fresh: bool) -> Actor:
         if self.operation.scope is Scope.PUBLIC:
             return ANONYMOUS
+        if self.operation.scope is Scope.AGENT:
+            if self._edge.agents is None:
+                raise Unauthenticated(Code.CREDENTIAL_MISSING, "Nodes are not spoken with here.")
+            return await self._edge.agents.node(request.peer_certificate)
         self._edge.rates.check_guessing(request.client_ip)
         try:
             return await self._edge.authority.actor(request.bearer(), fresh=fresh)
@@ -174,13 +181,13 @@ class Pipeline:
 
     def _sight(self, cx: Context) -> Sight:
         actor = cx.actor.id or NIL
-        if self.operation.scope is Scope.PLATFORM:
+        if self.operation.scope is Scope.PLATFORM or self.operation.scope is Scope.AGENT:
             return Sight(PLATFORM, actor)
         return Sight(cx.org_id_or_none, actor)
 
     async def _decode(self, request: Request, arguments: dict[str, Any]) -> bytes:
         op = self.operation
-        if op.wire is not Wire.JSON:
+        if not op.speaks_json:
             return await self._decode_exchange(request, arguments)
         if op.query is not None:
             try:
@@ -217,6 +224,8 @@ class Pipeline:
 
     async def _change(self, cx: Context, request: Request, arguments: dict[str, Any], body: bytes) -> Answer | Stream:
         op = self.operation
+        if not op.transaction:
+            return self._answer(await op.handler(cx, **arguments))
         key = _idempotency_key(request) if op.idempotent_by_key else ""
         digest = _digest(op, request, body)
         if op.prepare is None or not key:
@@ -266,7 +275,8 @@ class Pipeline:
         if isinstance(answer, Stream):
             raise TypeError(f"{op.id}: a change cannot answer with a stream")
         stored_answer = StoredAnswer(actor_id, key, answer.status, self._storable(result, answer)) if key else None
-        await finish(tx, None if cx.unaudited else self._audit(cx, arguments, result, answer.status), stored_answer)
+        silent = cx.unaudited or op.audit is None
+        await finish(tx, None if silent else self._audit(cx, arguments, result, answer.status), stored_answer)
         return answer
 
     def _storable(self, result: Any, answer: Answer) -> bytes:

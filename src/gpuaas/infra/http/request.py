@@ -27,13 +27,16 @@ ProxyNetworks = tuple[Any, ...]
 
 
 class Request:
-    __slots__ = ("_receive", "client_ip", "correlation_id", "headers", "method", "path", "query_string")
+    __slots__ = (
+        "_receive", "client_ip", "correlation_id", "headers", "method", "path", "peer_certificate", "query_string",
+    )
 
     def __init__(self, scope: Message, receive: Receive, proxies: ProxyNetworks) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: bytes = scope["query_string"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.peer_certificate: bytes | None = scope.get("peer_certificate")
         self._receive = receive
         peer = scope["client"][0] if scope.get("client") else ""
         self.client_ip = _client_ip(peer, self.headers, proxies) if proxies else peer

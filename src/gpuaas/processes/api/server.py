@@ -61,3 +61,16 @@ async def serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.E
     server.should_exit = True
     stopping.cancel()
     await serving
+
+
+class AgentProtocol(CatalogueProtocol):
+    """Over mTLS: hands the application the certificate the peer proved to hold."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self._peer_certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["peer_certificate"] = self._peer_certificate  # type: ignore[typeddict-unknown-key] # ours
