@@ -59,7 +59,10 @@ class ProgramProcess:
     def wait(self, seconds: float) -> int:
         """Its exit code, once it has ended."""
         assert self._process is not None
-        code = self._process.wait(seconds)
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.name} did not end within {seconds} s:\n{self.log[-3000:]}") from None
         self._process = None
         return code
 

@@ -21,6 +21,7 @@ CONNECT_SECONDS = 3
 REQUEST_SECONDS = 5.0
 FIRST_WAIT_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 3.0
+STOP_SECONDS = 1.0
 PING_SECONDS = 5
 NO_RESPONDERS = "503"
 CONNECTED = Gauge("gpuaas_nats_connected", "Whether this program is connected to NATS.")
@@ -62,7 +63,7 @@ class Bus:
     async def stop(self) -> None:
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait({self._task}, timeout=STOP_SECONDS)
         await self._drop()
 
     @property
@@ -80,7 +81,8 @@ class Bus:
 
     async def wait_connected(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._up.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._up.wait()
         return self.connected
 
     def when_lost(self, hook: Callable[[], None]) -> None:
@@ -134,7 +136,8 @@ class Bus:
         client, self._client = self._client, None
         if client is not None:
             with contextlib.suppress(NatsError, OSError, TimeoutError):
-                await client.close()
+                async with asyncio.timeout(STOP_SECONDS):
+                    await client.close()
 
     async def _failed(self, error: Exception) -> None:
         self.trouble = f"{type(error).__name__}: {error}"

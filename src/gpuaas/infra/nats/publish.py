@@ -68,7 +68,8 @@ class Flight:
     async def landed(self) -> set[int]:
         """Which messages of the batch are in their stream, once all are answered or the time is up."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ended.wait(), ACK_SECONDS)
+            async with asyncio.timeout(ACK_SECONDS):
+                await self._ended.wait()
         if self.refusals:
             first = next(iter(self.refusals.values()))
             log.get_logger().warning("publish refused", messages=len(self.refusals), reason=first)

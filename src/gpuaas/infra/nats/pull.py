@@ -88,7 +88,7 @@ async def ensure_consumer(bus: Bus, consumer: Consumer, start: StartTime) -> boo
 
 
 class Puller:
-    """Hands each message of one consumer to `take`, `slots` at a time, until cancelled."""
+    """Hands each message of one consumer to `take`, `slots` at a time, until told to stop."""
 
     def __init__(self, bus: Bus, consumer: Consumer, take: Take, start: StartTime, *, slots: int) -> None:
         self._bus = bus
@@ -98,15 +98,17 @@ class Puller:
         self._slots = slots
         self._in_hand: set[asyncio.Task[None]] = set()
         self._room = asyncio.Event()
+        self._stopping = asyncio.Event()
         self._subscription: tuple[int, Subscription, str] | None = None
 
     async def run(self) -> None:
-        while True:
+        """Cancelling may get lost inside the library, so `finish` also leaves word."""
+        while not self._stopping.is_set():
             try:
                 if not await self._bus.wait_connected(PULL_SECONDS):
                     continue
                 await ensure_consumer(self._bus, self._consumer, self._start)
-                while await self._pull():
+                while not self._stopping.is_set() and await self._pull():
                     pass
             except (BusAway, BusRefused, NatsError, OSError, TimeoutError) as error:
                 log.get_logger().info("pull interrupted", consumer=self._consumer.name, reason=str(error))
@@ -114,6 +116,7 @@ class Puller:
 
     async def finish(self, seconds: float) -> None:
         """Wait for what is in hand; what is not done by then is delivered again."""
+        self._stopping.set()
         if self._in_hand:
             await asyncio.wait(self._in_hand, timeout=seconds)
         for task in self._in_hand:

@@ -91,7 +91,8 @@ class StreamKeeper:
             await asyncio.sleep(PAUSE_SECONDS)
             if not self.trouble and seen == self._bus.connections:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await self._asked.wait()
 
     async def check(self) -> str:
         """For a probe."""

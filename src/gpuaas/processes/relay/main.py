@@ -16,7 +16,7 @@ from gpuaas.kit import log, trace
 from gpuaas.processes.relay.relaying import Relay
 from gpuaas.processes.settings import Settings, SettingsError, load_settings
 
-STOP_SECONDS = 8.0
+STOP_SECONDS = 6.0
 
 
 def main(argv: list[str]) -> int:
@@ -64,7 +64,7 @@ async def _run(settings: Settings) -> int:
     await asyncio.wait({relaying}, timeout=STOP_SECONDS)
     for task in (*background, relaying, stopping):
         task.cancel()
-    await asyncio.gather(*background, stopping, return_exceptions=True)
+    await asyncio.wait({*background, stopping}, timeout=1.0)
     await server.stop()
     await bus.stop()
     await db.close()

@@ -4,6 +4,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from gpuaas.domains import load_handlers
+from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_follow
 from gpuaas.infra.events import HANDLERS, HandlerRegistry
@@ -22,6 +23,7 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
     policy, master = MemoryPolicy(), MasterKey.from_text(settings.master_key)
     parts = Parts(
         settings, db, bus, publisher, policy, Retention(policy), master, SigningKeys(master), HANDLERS,
+        Issuer.at(settings.public_url),
     )
     return parts, HANDLERS
 

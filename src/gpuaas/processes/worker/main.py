@@ -22,7 +22,7 @@ from gpuaas.processes.worker.consumers import Consumers
 from gpuaas.processes.worker.timers import Timers
 
 ROLES = ("all",)
-STOP_SECONDS = 8.0
+STOP_SECONDS = 6.0
 SPARE_CONNECTIONS = 2
 
 
@@ -94,7 +94,7 @@ async def _work(
     await asyncio.gather(consumers.finish(STOP_SECONDS), asyncio.wait({ticking}, timeout=STOP_SECONDS))
     for task in (ticking, *others):
         task.cancel()
-    await asyncio.gather(ticking, consuming, *others, return_exceptions=True)
+    await asyncio.wait({ticking, consuming, *others}, timeout=1.0)
     failed = [ended for ended in done if not ended.cancelled() and ended.exception() is not None]
     for ended in failed:
         log.get_logger().error("the worker failed", exc_info=ended.exception())
