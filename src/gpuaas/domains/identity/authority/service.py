@@ -87,6 +87,22 @@ class CredentialAuthority:
             self._known.pop(digest, None)
             raise
 
+    async def welcome(self, access_token: str, said: Claims) -> Actor:
+        """A login that was finished here: the ID token often tells more of the person than the access token does."""
+        claims = await self._verifier.access_token(access_token)
+        if (claims.issuer, claims.subject) != (said.issuer, said.subject):
+            raise _no(Code.CREDENTIAL_INVALID, "the ID token and the access token are of two subjects")
+        if not claims.email:
+            claims = msgspec.structs.replace(
+                claims, email=said.email, email_verified=said.email_verified, name=claims.name or said.name
+            )
+        standing = await self._user_standing(claims)
+        if standing.id is None and not standing.revoked:
+            await self._first_login(claims, access_token)
+        elif standing.id is not None and standing.stale:
+            await self._note(_Seen(standing.id, claims.email, claims.email_verified))
+        return await self.actor(access_token, fresh=True)
+
     async def org_of(self, project_id: ProjectId) -> OrgId | None:
         """A yes may be a second old, and whoever uses it looks at the project itself; a no is always read."""
         found = self._orgs.get(project_id)

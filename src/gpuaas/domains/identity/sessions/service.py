@@ -80,14 +80,11 @@ async def finish_prepare(db: Database, parts: Parts, *, code: str, state: str) -
     try:
         tokens = await client.exchange(code, redirect_uri=login.redirect_uri, code_verifier=verifier)
         said = await parts.get(TokenVerifier).id_token(tokens.id_token, client_id=client.client_id, nonce=login.nonce)
-        session = await _session(parts, tokens)
+        return Session(tokens=tokens, actor=await parts.get(CredentialAuthority).welcome(tokens.access_token, said))
     except IssuerRefused as error:
         raise _login_failed(str(error)) from error
     except Unauthenticated as error:
         raise _login_failed(error.log or error.message) from error
-    if (said.issuer, said.subject) != await _subject(parts, tokens):
-        raise _login_failed("the ID token and the access token are of two subjects")
-    return session
 
 
 async def refresh_prepare(db: Database, parts: Parts, *, refresh_token: str) -> Session:
@@ -97,13 +94,18 @@ async def refresh_prepare(db: Database, parts: Parts, *, refresh_token: str) -> 
             Code.REQUEST_IN_PROGRESS, "This refresh token is being exchanged, or was a moment ago.", retry_after=1
         )
     try:
-        return await _session(parts, await parts.get(OidcClient).refresh(refresh_token))
+        tokens = await parts.get(OidcClient).refresh(refresh_token)
+        actor = await parts.get(CredentialAuthority).actor(tokens.access_token, fresh=True)
     except (IssuerRefused, Unauthenticated) as error:
         reason = getattr(error, "log", "") or str(error)
         raise Unauthenticated(Code.REFRESH_REFUSED, "The session has ended. Log in again.", log=reason) from error
     except Unavailable:
         await store.release_refresh(db, claim)  # it may not have been spent: let the client try again
         raise
+    if tokens.refresh_token in (None, refresh_token):
+        await store.release_refresh(db, claim)  # this issuer lets one be used again
+        tokens = msgspec.structs.replace(tokens, refresh_token=refresh_token)
+    return Session(tokens=tokens, actor=actor)
 
 
 async def end_prepare(parts: Parts, refresh_token: str | None) -> bool:
@@ -153,16 +155,6 @@ async def keys_refresh(db: Database, verifier: TokenVerifier) -> dict[str, list[
 
 
 tidy = store.tidy
-
-
-async def _session(parts: Parts, tokens: Tokens) -> Session:
-    """The tokens, once the access token is one of ours: a first login makes its user here."""
-    return Session(tokens=tokens, actor=await parts.get(CredentialAuthority).actor(tokens.access_token, fresh=True))
-
-
-async def _subject(parts: Parts, tokens: Tokens) -> tuple[str, str]:
-    claims = await parts.get(TokenVerifier).access_token(tokens.access_token)
-    return claims.issuer, claims.subject
 
 
 def _login_failed(why: str) -> Unauthenticated:
