@@ -14,6 +14,8 @@ INVARIANTS = """
 SELECT viewname AS name, coalesce(obj_description(viewname::regclass, 'pg_class'), '') AS statement
 FROM pg_views WHERE schemaname = 'public' AND starts_with(viewname, 'invariant_') ORDER BY viewname
 """
+FIRST_OF = "SELECT subject, problem FROM {} LIMIT $1"
+COUNT_OF = "SELECT count(*) FROM (SELECT FROM {} LIMIT $1) v"
 PATIENCE = "SELECT set_config('statement_timeout', '300s', true)"
 NOTHING = "SELECT 1"
 DEPTHS = """
@@ -49,10 +51,8 @@ async def invariants(tx: Tx, *, asked_elsewhere: str) -> list[Invariant]:
 async def _invariant(tx: Tx, name: str, statement: str) -> Invariant:
     if not _NAME.match(name):
         raise ValueError(f"{name} is not how an invariant is called: invariant_NN_what_holds")
-    rows = await tx.rows(f"SELECT subject, problem FROM {name} LIMIT {MAX_FIRST}")  # noqa: S608 - the name is checked
-    count = len(rows)
-    if count == MAX_FIRST:
-        count = await tx.value(f"SELECT count(*) FROM (SELECT FROM {name} LIMIT {MAX_COUNTED}) v")  # noqa: S608 - same
+    rows = await tx.rows(FIRST_OF.format(name), MAX_FIRST)
+    count = len(rows) if len(rows) < MAX_FIRST else await tx.value(COUNT_OF.format(name), MAX_COUNTED)
     first = [Broken(row["subject"], row["problem"]) for row in rows]
     return Invariant(name=name, statement=statement, count=count, first=first)
 
