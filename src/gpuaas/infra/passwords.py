@@ -1,4 +1,4 @@
-"""Passwords: argon2id, in threads of their own. Each hash takes 64 MiB and most of a tenth of a second, so few run at
+"""Passwords: argon2id, in threads of their own. Each hash takes 64 MiB and a tenth of a second or two, so few run at
 once and few may wait: a flood of logins costs a fixed amount of memory and is told to come back."""
 
 import asyncio

@@ -1,7 +1,8 @@
 """The keys we sign with: ES256 for the built-in issuer's tokens, Ed25519 for the audit log's checkpoints.
 
-Always holds: a private key is stored sealed with the master key and unsealed only here; exactly one key signs for a
-purpose at a time; a retired key still verifies until its overlap ends, so nothing signed before a rotation breaks."""
+Always holds: a private key is stored sealed with the master key and unsealed only here; one key signs for a purpose at
+a time, and was published before it did; a retired key still verifies until its overlap ends, so nothing signed before a
+rotation breaks."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -16,7 +17,7 @@ from gpuaas.infra.postgres import signing_keys
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit.secrets import MasterKey
 
-OVERLAP_SECONDS = 86_400  # longer than any access token may live, and than any verifier may cache keys
+OVERLAP_SECONDS = 86_400  # longer than any access token may live
 PrivateKey = ECKey | OKPKey
 
 
@@ -26,6 +27,8 @@ class Purpose(StrEnum):
 
 
 ALGORITHM = {Purpose.ISSUER: "ES256", Purpose.AUDIT: "Ed25519"}
+# A new key is published before it signs: verifiers read an issuer's keys every five minutes.
+LEAD_SECONDS = {Purpose.ISSUER: 330, Purpose.AUDIT: 0}
 
 
 class Signer:
@@ -107,21 +110,25 @@ class SigningKeys:
         return found.claims if found.header.get("typ") == typ else None
 
     async def rotate(self, tx: Tx, purpose: Purpose, *, distrust_old: bool = False) -> Signer:
-        """A new key signs from this commit on. The old ones verify for the overlap, or not at all if distrusted."""
+        """A new key, published at once, signs after its lead; the old ones verify for the overlap after that.
+        Distrusted, the old ones count no more from this commit on, and the new one signs at once."""
         await signing_keys.lock(tx, purpose)
-        await signing_keys.retire(tx, purpose, 0 if distrust_old else OVERLAP_SECONDS)
         if distrust_old:
-            await signing_keys.refuse_retired(tx, purpose)
-        return await self._create(tx, purpose)
+            await signing_keys.distrust(tx, purpose)
+            return await self._create(tx, purpose)
+        lead = LEAD_SECONDS[purpose]
+        await signing_keys.retire(tx, purpose, lead_seconds=lead, overlap_seconds=OVERLAP_SECONDS)
+        return await self._create(tx, purpose, lead_seconds=lead)
 
-    async def _create(self, tx: Tx, purpose: Purpose) -> Signer:
+    async def _create(self, tx: Tx, purpose: Purpose, *, lead_seconds: int = 0) -> Signer:
         key: PrivateKey = (
             ECKey.generate_key("P-256") if purpose is Purpose.ISSUER else OKPKey.generate_key("Ed25519")
         )
         key_id = key.thumbprint()
         public = {**key.as_dict(private=False), "kid": key_id, "alg": ALGORITHM[purpose], "use": "sig"}
         sealed = self._master.seal(msgspec.json.encode(key.as_dict(private=True)), _seal_purpose(purpose, key_id))
-        await signing_keys.add(tx, purpose, key_id, msgspec.json.encode(public).decode(), sealed)
+        published = msgspec.json.encode(public).decode()
+        await signing_keys.add(tx, purpose, key_id, published, sealed, lead_seconds=lead_seconds)
         return Signer(purpose, key_id, key)
 
     def _unseal(self, purpose: Purpose, key_id: str, sealed: bytes) -> Signer:

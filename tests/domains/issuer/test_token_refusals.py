@@ -56,7 +56,7 @@ async def test_a_flawed_token_request_is_refused_by_the_book(
     expect_refusal(await site.http.post(f"{site.issuer}/token", data=form), status, error)
 
 
-@pytest.mark.parametrize("header", ["Bearer x", "Basic !!!", "Basic " + base64.b64encode(b"no-colon").decode(), "Basic"])
+@pytest.mark.parametrize("header", ["Bearer x", "Basic !!!", "Basic bm8tY29sb24=", "Basic"])
 async def test_a_malformed_authorization_header_is_a_client_we_do_not_know(site: Site, header: str) -> None:
     answer = await site.http.post(
         f"{site.issuer}/token", data={"grant_type": "client_credentials"}, headers={"authorization": header}

@@ -66,3 +66,13 @@ def public_client(issuer: Issuer, credentials: Credentials) -> Client:
     if credentials.secret is not None:
         raise OAuthRefusal(Error.INVALID_CLIENT, "this client is public and has no secret")
     return client
+
+
+def bearer(headers: Mapping[bytes, bytes], form: Mapping[str, str]) -> str:
+    """An access token, from the header or (RFC 6750, 2.2) from the form."""
+    scheme, _, token = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() == b"bearer" and token.isascii():
+        return token.decode().strip()
+    if not form.get("access_token"):
+        raise OAuthRefusal(Error.INVALID_TOKEN, "send the access token as Bearer")
+    return form["access_token"]

@@ -29,7 +29,7 @@ from gpuaas.domains.issuer.browser import service as browsers
 from gpuaas.domains.issuer.browser.models import Browser, Outcome
 from gpuaas.domains.issuer.devices import service as devices
 from gpuaas.domains.issuer.models import Desk
-from gpuaas.domains.issuer.oauth import Error, OAuthRefusal
+from gpuaas.domains.issuer.oauth import OAuthRefusal
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.tokens import service as tokens
 from gpuaas.infra.http.context import Context, PlatformContext, PublicContext, UserContext
@@ -85,14 +85,14 @@ async def oidc_revoke(cx: PublicContext, exchange: Exchange) -> Raw:
 @operation("GET", "/oidc/userinfo", lane=Lane.DEFAULT, wire=Wire.OAUTH)
 async def oidc_userinfo(cx: PublicContext, exchange: Exchange) -> Raw:
     """Who an access token of the built-in issuer is for (OpenID Connect Core, 5.3)."""
-    return await _spoken(cx, tokens.userinfo_get(cx.tx, desk(cx), _bearer(cx)))
+    return await _spoken(cx, tokens.userinfo_get(cx.tx, desk(cx), cx.headers, {}))
 
 
 @operation("POST", "/oidc/userinfo", lane=Lane.AUTH, audit="issuer.userinfo", wire=Wire.OAUTH)
 async def oidc_userinfo_post(cx: PublicContext, exchange: Exchange) -> Raw:
     """The same for clients that post."""
     cx.unaudited = True
-    return await _spoken(cx, tokens.userinfo_get(cx.tx, desk(cx), exchange.form.get("access_token") or _bearer(cx)))
+    return await _spoken(cx, tokens.userinfo_get(cx.tx, desk(cx), cx.headers, exchange.form))
 
 
 # ── for people ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +253,9 @@ async def issuer_key_list(cx: PlatformContext) -> IssuerKeyList:
     "POST", "/platform/issuer/keys/rotate", permission=P.PLATFORM_MANAGE, lane=Lane.ADMIN, audit="issuer.key_rotate"
 )
 async def issuer_key_rotate(cx: PlatformContext, wanted: IssuerKeyRotate) -> IssuerKeyList:
-    """Sign with a new key from now on. The old ones still count for a day, unless they are distrusted."""
+    """Make a new signing key: published now, signing in a few minutes; what the old one signed counts for a day more.
+
+    With `distrust_old` the new one signs at once and nothing the old ones signed counts any more."""
     return _key_list(await service.keys_rotate(
         cx.tx, cx.parts.get(SigningKeys), distrust_old=wanted.distrust_old
     ))
@@ -288,13 +290,6 @@ async def _spoken(cx: Context, verb: Awaitable[Any]) -> Raw:
 
 def _json(value: Any, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Raw:
     return Raw(_ENCODER.encode(value), "application/json", status, (("pragma", "no-cache"), *headers))
-
-
-def _bearer(cx: Context) -> str:
-    scheme, _, token = cx.headers.get(b"authorization", b"").partition(b" ")
-    if scheme.lower() != b"bearer" or not token.isascii():
-        raise OAuthRefusal(Error.INVALID_TOKEN, "send the access token as Bearer")
-    return token.decode().strip()
 
 
 def _browser(cx: Context, exchange: Exchange) -> Browser:

@@ -22,14 +22,18 @@ VALID = """
 SELECT public_jwk::text AS public_jwk FROM signing_keys
 WHERE purpose = $1 AND (valid_until IS NULL OR valid_until > now()) ORDER BY signs_from DESC, key_id
 """
-ADD = "INSERT INTO signing_keys (key_id, purpose, public_jwk, private_sealed) VALUES ($1, $2, $3::jsonb, $4)"
-RETIRE = """
-UPDATE signing_keys SET signs_until = now(), valid_until = now() + $2 * interval '1 second'
-WHERE purpose = $1 AND signs_until IS NULL RETURNING key_id
+ADD = """
+INSERT INTO signing_keys (key_id, purpose, public_jwk, private_sealed, signs_from)
+VALUES ($1, $2, $3::jsonb, $4, now() + $5 * interval '1 second')
 """
-REFUSE = """
-UPDATE signing_keys SET valid_until = now() WHERE purpose = $1 AND signs_until IS NOT NULL
-    AND (valid_until IS NULL OR valid_until > now()) RETURNING key_id
+RETIRE = """
+UPDATE signing_keys SET signs_until = now() + $2 * interval '1 second',
+    valid_until = now() + ($2 + $3) * interval '1 second'
+WHERE purpose = $1 AND signs_until IS NULL
+"""
+DISTRUST = """
+UPDATE signing_keys SET signs_until = least(signs_until, now()), valid_until = now()
+WHERE purpose = $1 AND (valid_until IS NULL OR valid_until > now())
 """
 
 
@@ -57,13 +61,15 @@ async def valid_jwks(tx: Tx, purpose: str) -> list[str]:
     return [row["public_jwk"] for row in await tx.rows(VALID, purpose)]
 
 
-async def add(tx: Tx, purpose: str, key_id: str, public_jwk: str, private_sealed: bytes) -> None:
-    await tx.run(ADD, key_id, purpose, public_jwk, private_sealed)
+async def add(
+    tx: Tx, purpose: str, key_id: str, public_jwk: str, private_sealed: bytes, *, lead_seconds: int
+) -> None:
+    await tx.run(ADD, key_id, purpose, public_jwk, private_sealed, lead_seconds)
 
 
-async def retire(tx: Tx, purpose: str, overlap_seconds: int) -> list[str]:
-    return [row["key_id"] for row in await tx.rows(RETIRE, purpose, overlap_seconds)]
+async def retire(tx: Tx, purpose: str, *, lead_seconds: int, overlap_seconds: int) -> None:
+    await tx.run(RETIRE, purpose, lead_seconds, overlap_seconds)
 
 
-async def refuse_retired(tx: Tx, purpose: str) -> list[str]:
-    return [row["key_id"] for row in await tx.rows(REFUSE, purpose)]
+async def distrust(tx: Tx, purpose: str) -> None:
+    await tx.run(DISTRUST, purpose)

@@ -39,14 +39,19 @@ def problem(password: str, email: str, name: str) -> str | None:
     folded = normal(password).casefold()
     if len(set(folded)) < 4 or _is_run(folded):  # fewer different characters is a pattern
         return "This password is a simple pattern. Choose another."
-    cores = {_letters(folded), _letters(folded.translate(_SWAPS))}
-    if cores & _COMMON:
+    if {_letters(folded), _letters(_stripped(folded).translate(_SWAPS))} & _COMMON:
         return "This password is one that is guessed first. Choose another."
     local = email.partition("@")[0].casefold()
     own = len(local) > 2 and _letters(folded) == _letters(local)  # a shorter name is in too many words
     if own or folded in (email.casefold(), name.casefold()):
         return "The password is your address or name. Choose another."
     return None
+
+
+def _stripped(text: str) -> str:
+    """Without the digits and signs around it; those inside may stand for letters."""
+    inside = [at for at, character in enumerate(text) if character.isalpha()]
+    return text[inside[0] : inside[-1] + 1] if inside else ""
 
 
 def _letters(text: str) -> str:

@@ -116,8 +116,9 @@ async def token_revoke(tx: Tx, desk: Desk, headers: Headers, form: Form) -> bool
     return await grants.token_revoke(tx, desk, credentials.client_id, token)
 
 
-async def userinfo_get(tx: Tx, desk: Desk, token: str) -> dict[str, Any]:
+async def userinfo_get(tx: Tx, desk: Desk, headers: Headers, form: Form) -> dict[str, Any]:
     """Who an access token is for, as far as its scopes say."""
+    token = client_auth.bearer(headers, form)
     said = await desk.keys.read_token(tx, Purpose.ISSUER, token, typ=ACCESS_TOKEN_TYPE)
     if said is None or said["iss"] != desk.issuer.url or said["exp"] <= clock.epoch_s():
         raise OAuthRefusal(Error.INVALID_TOKEN, "the access token is not valid or has expired")
