@@ -1,13 +1,16 @@
 """The policy in memory: lookups by place, and what it does with what it does not know."""
 
 import timeit
+from pathlib import Path
 
 import pytest
 
+import gpuaas
 from gpuaas.contracts.policy_keys import POLICY_KEYS, Level, PolicyKey, Stricter
 from gpuaas.domains.policy.layers import decide, problem
 from gpuaas.domains.policy.models import Override, Place
 from gpuaas.domains.policy.reader import MemoryPolicy
+from gpuaas.infra.http.operation import Lane
 from gpuaas.kit.ids import new_id
 
 DAYS = "identity.invitation_days"
@@ -83,3 +86,11 @@ def test_reading_costs_a_lookup_however_much_is_set():
     seconds = min(timeit.repeat(lambda: policy.number(DAYS, ORG, PROJECT), number=10_000, repeat=5))
     deciding = min(timeit.repeat(lambda: decide(POLICY_KEYS[DAYS], ()), number=10_000, repeat=5))
     assert seconds < max(3 * deciding, 0.05), f"{seconds * 100:.2f} µs a read"
+
+
+def test_every_key_is_read_somewhere():
+    """A threshold nobody asks for would only look as if it could be set."""
+    source = Path(gpuaas.__file__).parent
+    text = "".join(path.read_text() for path in source.rglob("*.py") if path.name != "policy_keys.py")
+    lanes = {f"rate_limit.{lane}_{what}" for lane in Lane for what in ("per_minute", "burst")}
+    assert {key for key in POLICY_KEYS if key not in text} == lanes

@@ -21,8 +21,8 @@ class _Values(msgspec.Struct, frozen=True):
     """Effective values, decided when the overrides were loaded: a subject without its own follows the one above."""
 
     everywhere: dict[str, Value]
-    by_org: dict[tuple[str, UUID], Value]
-    by_project: dict[tuple[str, UUID], Value]
+    by_org: dict[str, dict[UUID, Value]]
+    by_project: dict[str, dict[UUID, Value]]
 
 
 class MemoryPolicy(PolicyReader):
@@ -54,7 +54,7 @@ class MemoryPolicy(PolicyReader):
         return clock.monotonic() - self._checked_at
 
     def load(self, revision: int, overrides: Iterable[Override]) -> None:
-        """Take over the overrides of one revision, all of them."""
+        """Take over the overrides of one revision, all of them. May run in a thread: readers see all of it or none."""
         self._values = _resolve(self._keys, overrides)
         self.revision = revision
 
@@ -80,12 +80,12 @@ class MemoryPolicy(PolicyReader):
         values = self._values
         if org_id is not None:
             if project_id is not None:
-                found = values.by_project.get((key, project_id))
-                if found is not None:
-                    return found
-            found = values.by_org.get((key, org_id))
-            if found is not None:
-                return found
+                of_projects = values.by_project.get(key)
+                if of_projects is not None and project_id in of_projects:
+                    return of_projects[project_id]
+            of_orgs = values.by_org.get(key)
+            if of_orgs is not None and org_id in of_orgs:
+                return of_orgs[org_id]
         elif project_id is not None:
             raise ValueError("a project's policy is asked for with its organisation")
         return values.everywhere[key]
@@ -102,10 +102,11 @@ def _resolve(keys: dict[str, PolicyKey], overrides: Iterable[Override]) -> _Valu
             continue
         everywhere = layers.get((name, Place()))
         if place.project_id is None:
-            values.by_org[name, place.org_id] = decide(keys[name], _present(everywhere, own)).value
+            values.by_org.setdefault(name, {})[place.org_id] = decide(keys[name], _present(everywhere, own)).value
         else:
             of_org = layers.get((name, Place(place.org_id)))
-            values.by_project[name, place.project_id] = decide(keys[name], _present(everywhere, of_org, own)).value
+            decision = decide(keys[name], _present(everywhere, of_org, own))
+            values.by_project.setdefault(name, {})[place.project_id] = decision.value
     return values
 
 

@@ -130,7 +130,8 @@ async def policy_refresh(db: Database, policy: MemoryPolicy) -> bool:
             policy.checked()
             return False
     async with db.snapshot(Sight(PLATFORM)) as tx:
-        policy.load(await store.revision(tx), await store.overrides(tx))
+        revision, overrides = await store.revision(tx), await store.overrides(tx)
+    await asyncio.to_thread(policy.load, revision, overrides)  # deciding thousands must not keep requests waiting
     policy.checked()
     return True
 

@@ -1,5 +1,6 @@
 """All SQL of policy. Changes take turns on the revision row, so a guardrail and what it holds never race."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
 import msgspec
@@ -85,8 +86,9 @@ async def place_exists(tx: Tx, place: Place) -> tuple[bool, bool]:
     return (row["org"], row["project"]) if row else (False, False)
 
 
-async def overrides(tx: Tx) -> list[Override]:
-    return [_override(row) for row in await tx.rows(ALL)]
+async def overrides(tx: Tx) -> Iterator[Override]:
+    """All there are; each is made when it is asked for, so that somebody else's thread can do it."""
+    return map(_override, await tx.rows(ALL))
 
 
 async def above(tx: Tx, place: Place, key: str | None = None) -> list[Override]:
