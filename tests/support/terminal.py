@@ -1,4 +1,4 @@
-"""A person at a terminal: `gpuaas` as a process of its own with a home of its own, and a browser that fills in forms."""
+"""A person at a terminal: `gpuaas` as a process with a home of its own, and a browser that fills in forms."""
 
 import asyncio
 import json
@@ -48,15 +48,23 @@ class Terminal:
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONDONTWRITEBYTECODE", "TZ") if name in os.environ}
         own = {
-            "HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / "config"),
-            "XDG_CACHE_HOME": str(self.home / "cache"), "PYTHONWARNINGS": "error",
+            "HOME": str(self.home),
+            "XDG_CONFIG_HOME": str(self.home / "config"),
+            "XDG_CACHE_HOME": str(self.home / "cache"),
+            "PYTHONWARNINGS": "error",
         }
         return kept | own | ({"GPUAAS_URL": self.url} if self.url else {}) | self.environment
 
     async def start(self, *words: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *GPUAAS, *words, env=self._environment(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE, limit=1 << 20)
+            *GPUAAS,
+            *words,
+            env=self._environment(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=1 << 20,
+        )
 
     async def run(self, *words: str, stdin: str = "") -> Ran:
         process = await self.start(*words)

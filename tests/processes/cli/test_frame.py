@@ -72,7 +72,9 @@ async def test_help_names_every_command_and_every_program(terminal: Terminal):
     assert await terminal.good() == told
 
 
-@pytest.mark.parametrize(("path", "command"), list(every_command()), ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("path", "command"), list(every_command()), ids=lambda one: one if isinstance(one, str) else ""
+)
 def test_every_command_takes_what_it_declares(path: str, command: Command):
     declared = {argument.destination for argument in command.arguments}
     taken = inspect.signature(command.run).parameters
@@ -86,7 +88,9 @@ def test_every_command_takes_what_it_declares(path: str, command: Command):
         assert argument.help.endswith("."), argument.names
 
 
-@pytest.mark.parametrize(("path", "command"), list(every_command()), ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("path", "command"), list(every_command()), ids=lambda one: one if isinstance(one, str) else ""
+)
 def test_every_verb_that_destroys_asks_first(path: str, command: Command):
     verb = path.removesuffix("allow-list remove").split()[-1]  # what is taken off that list can be put on again
     if verb in {"delete", "remove", "revoke", "disable", "discard", "unset", "leave", "reset-password"}:
@@ -172,5 +176,7 @@ gpuaas() {{ {sys.executable} -m gpuaas "$@"; }}
 eval "$(gpuaas completion bash)"
 COMP_WORDS=(gpuaas proj); COMP_CWORD=1; _gpuaas; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(gpuaas orgs ''); COMP_CWORD=2; _gpuaas; echo "${{COMPREPLY[@]}}"'''
-    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
+    ran = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)}
+    )
     assert ran.stdout.splitlines() == ["projects", "list show create update delete"]

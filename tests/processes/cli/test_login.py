@@ -146,7 +146,8 @@ async def test_logout_ends_the_session_here_at_the_api_and_at_the_issuer(ada: Te
     assert "Logged out" in await ada.good("logout")
     assert (await ada.run("whoami")).code == 3
     answer = await live_api.client.get(
-        "/api/v1/users/me", headers={"authorization": f"Bearer {stored['access_token']}"})
+        "/api/v1/users/me", headers={"authorization": f"Bearer {stored['access_token']}"}
+    )
     assert answer.status_code == 401
     form = {"grant_type": "refresh_token", "client_id": "gpuaas-cli", "refresh_token": stored["refresh_token"]}
     assert (await live_api.client.post("/oidc/token", data=form)).json()["error"] == "invalid_grant"

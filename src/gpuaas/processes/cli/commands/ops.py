@@ -20,6 +20,7 @@ GROUP.children["issuer"] = ops_users.ISSUER
 
 
 VERIFY_SECONDS = 3600.0
+SHOWN_ROWS = 5
 
 
 class Check(msgspec.Struct):
@@ -69,7 +70,7 @@ def _show_verification(run: Run, found: Verification) -> None:
         found.invariants,
         empty="There is nothing to check.",
     )
-    rows = [(one.name, finding) for one in found.invariants for finding in one.first]
+    rows = [(one.name, finding) for one in found.invariants for finding in one.first[:SHOWN_ROWS]]
     if rows:
         run.out.line("")
         run.out.table(

@@ -1,0 +1,64 @@
+"""The client has a verb for every operation, and each says what the operation's declaration says."""
+
+import inspect
+import re
+import typing
+from types import ModuleType
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from gpuaas.client import audit, identity, members, platform, policy, service_accounts
+from gpuaas.client.call import PREFIX, Call
+from gpuaas.domains import load_routes
+from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
+from gpuaas.kit.ids import new_id
+
+VERBS = (identity, members, service_accounts, policy, audit, platform)
+load_routes()
+
+
+def verbs(module: ModuleType) -> dict[str, Any]:
+    return {
+        name: verb
+        for name, verb in vars(module).items()
+        if inspect.isfunction(verb) and verb.__module__ == module.__name__ and not name.startswith("_")
+    }
+
+
+ALL_VERBS: dict[str, Any] = {name: verb for module in VERBS for name, verb in verbs(module).items()}
+
+
+def made(verb: Any) -> tuple[Call[Any], dict[str, Any]]:
+    """A call with something for every parameter, and what it was."""
+    hints = typing.get_type_hints(verb)
+    given: dict[str, Any] = {}
+    for name in inspect.signature(verb).parameters:
+        kind = hints[name]
+        given[name] = new_id() if kind is UUID else "a.b" if kind is str else kind
+    return verb(**given), given
+
+
+def test_every_operation_has_a_verb_and_every_verb_an_operation():
+    assert {operation.id for operation in REGISTRY.json()} == set(ALL_VERBS)
+
+
+@pytest.mark.parametrize("operation", REGISTRY.json(), ids=lambda operation: operation.id)
+def test_a_verb_says_what_its_operation_declares(operation: Operation):
+    call, given = made(ALL_VERBS[operation.id])
+    values = [str(value) for value in given.values() if isinstance(value, UUID | str)]
+    assert (call.operation, call.method) == (operation.id, operation.method)
+    pattern = re.sub(r"\{\w+\}", "([^/]+)", operation.full_path)
+    found = re.fullmatch(pattern, PREFIX + call.path)
+    assert found, f"{PREFIX + call.path} is not {operation.full_path}"
+    assert list(found.groups()) == values
+    assert call.answer == (bytes if operation.answer is Stream else operation.answer)
+    assert call.body == operation.body
+    assert (type(call.query) if call.query is not None and not isinstance(call.query, type) else call.query) == (
+        operation.query
+    )
+
+
+def test_a_word_in_a_path_stays_one_part_of_it():
+    assert policy.policy_get("../orgs?x=1#y").path == "/policy/..%2Forgs%3Fx%3D1%23y"
