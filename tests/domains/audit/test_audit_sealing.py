@@ -5,15 +5,17 @@ import asyncio
 import asyncpg
 import pytest
 
-from gpuaas.domains.audit import service, store
+from gpuaas.domains.audit import handlers, service, store
 from gpuaas.domains.audit.chain import GENESIS, links
 from gpuaas.domains.audit.models import Head
 from gpuaas.domains.audit.service import audit_seal, chain_verify, seal_state
 from gpuaas.domains.policy.models import Override, Place
 from gpuaas.domains.policy.reader import MemoryPolicy
-from gpuaas.infra.postgres.database import Database
+from gpuaas.infra.postgres.database import AWAY, Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.infra.signing import Purpose, SigningKeys
+from gpuaas.kit.errors import Unavailable
+from gpuaas.kit.parts import Parts
 from tests.support.audit_trail import seal_all, write
 
 ALL = Sight(PLATFORM)
@@ -98,6 +100,41 @@ async def test_a_sealer_killed_before_its_commit_leaves_everything_to_the_next(d
         assert (await seal_state(tx)).unsealed == 5
     assert await seal_all(db, keys, policy) == 5
     assert (await report(db, keys)).flaws == []
+
+
+async def test_sealers_whose_connections_are_killed_again_and_again_make_one_chain(template, db, keys, policy):
+    """As when the database is restarted: whatever was not committed is done again."""
+    async with db.read(ALL) as tx:
+        name = await tx.value("SELECT current_database()")
+    killer = await asyncpg.connect(template.superuser)
+    await write(db, 3_000)
+    done = asyncio.Event()
+
+    async def sealer() -> None:
+        while not done.is_set():
+            try:
+                if await audit_seal(db, keys, policy) == 0:
+                    await asyncio.sleep(0.01)
+            except (*AWAY, asyncpg.PostgresError, Unavailable):
+                await asyncio.sleep(0.01)
+
+    sealers = [asyncio.create_task(sealer()) for _ in range(3)]
+    for _ in range(25):
+        await asyncio.sleep(0.02)
+        await killer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 "
+                             "AND usename = 'gpuaas_app'", name)
+    done.set()
+    await asyncio.gather(*sealers)
+    await killer.close()
+    await seal_all(db, keys, policy)
+    found = await report(db, keys)
+    assert (found.links, found.flaws) == (3_000, [])
+
+
+async def test_the_timer_finds_what_it_needs_in_the_workers_parts(db, keys, policy):
+    await write(db, 3)
+    await handlers.audit_seal(Parts(db, keys, policy))
+    assert (await report(db, keys)).links == 3
 
 
 async def test_a_row_of_a_transaction_that_ends_late_is_sealed_after_younger_ones(db, keys, policy):
