@@ -16,7 +16,8 @@ CLIENT_SECRET = "a secret: with/odd+characters%"
 
 def node() -> str:
     """The Node.js that `make test` chose; chosen and filled now when the tests were started without it."""
-    if not CHOSEN_NODE.exists() or not (INTEROP / "node_modules" / "oidc-provider").is_dir():
+    needed = [INTEROP / "node_modules" / name for name in ("oidc-provider", "openid-client")]
+    if not CHOSEN_NODE.exists() or not all(package.is_dir() for package in needed):
         subprocess.run([ROOT / "scripts" / "node"], check=True, timeout=300)
     return CHOSEN_NODE.read_text().strip()
 

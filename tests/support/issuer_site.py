@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
+from uuid import UUID
 
 import httpx
 
@@ -30,7 +31,7 @@ from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.parts import Parts
-from gpuaas.kit.secrets import MasterKey
+from gpuaas.kit.secrets import SERVICE_KEY_PREFIX, MasterKey, new_token, token_hash
 from gpuaas.processes.api.server import listen, make_server, serve
 
 CALLBACK = "http://127.0.0.1:45678/callback"
@@ -134,6 +135,29 @@ class Account:
     email: str
     password: str
     subject: str
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A service account with a live key."""
+
+    id: UUID
+    key_id: UUID
+    key: str
+
+    @classmethod
+    async def make(cls, superuser: Any) -> "Robot":
+        org, made = new_id(), cls(new_id(), new_id(), new_token(SERVICE_KEY_PREFIX))
+        await superuser.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'Org')", org, org.hex)
+        await superuser.execute(
+            "INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by) "
+            "VALUES ($1, $2, 'robot', 'member', '{*}', $1)", made.id, org,
+        )
+        await superuser.execute(
+            "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, expires_at) "
+            "VALUES ($1, $2, $3, $4, '', now() + interval '1 day')", made.key_id, org, made.id, token_hash(made.key),
+        )
+        return made
 
 
 @dataclass

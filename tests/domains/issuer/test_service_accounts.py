@@ -1,39 +1,12 @@
 """Service accounts exchange their key for a token (client credentials)."""
 
 import base64
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
-
-import pytest
 from joserfc import jwt
 from joserfc.jwk import KeySet
 
 from gpuaas.kit.ids import new_id
-from gpuaas.kit.secrets import SERVICE_KEY_PREFIX, new_token, token_hash
-from tests.support.issuer_site import Site
-
-
-@dataclass(frozen=True)
-class Robot:
-    id: UUID
-    key_id: UUID
-    key: str
-
-
-@pytest.fixture
-async def robot(site: Site, superuser: Any) -> Robot:
-    org, account, key_id, key = new_id(), new_id(), new_id(), new_token(SERVICE_KEY_PREFIX)
-    await superuser.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'Org')", org, org.hex)
-    await superuser.execute(
-        "INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by) "
-        "VALUES ($1, $2, 'robot', 'member', '{*}', $1)", account, org,
-    )
-    await superuser.execute(
-        "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, expires_at) "
-        "VALUES ($1, $2, $3, $4, '', now() + interval '1 day')", key_id, org, account, token_hash(key),
-    )
-    return Robot(account, key_id, key)
+from tests.support.issuer_site import Robot, Site
 
 
 async def test_a_key_is_exchanged_for_a_token_the_api_takes(site: Site, robot: Robot) -> None:
