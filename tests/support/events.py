@@ -113,7 +113,9 @@ class Stage:
                 await asyncio.gather(running, return_exceptions=True)
 
     @asynccontextmanager
-    async def worker(self, *, slots: int = 4, first_retry_seconds: float = 0.02) -> AsyncIterator[Parts]:
+    async def worker(
+        self, *, slots: int = 4, first_retry_seconds: float = 0.02, finish_seconds: float = 3
+    ) -> AsyncIterator[Parts]:
         """All reactions of the registry; timers are run by the test, by hand."""
         async with self.bus() as (bus, _):
             self.parts = Parts(self.db, self.registry, bus, Publisher(bus))
@@ -126,7 +128,7 @@ class Stage:
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
-                await consumers.finish(3)
+                await consumers.finish(finish_seconds)
 
 
 async def eventually(holds: Callable[[], Awaitable[bool]], *, seconds: float = 10.0) -> None:

@@ -13,6 +13,7 @@ from gpuaas.infra.postgres.database import AWAY, COMMAND_SECONDS, SERVER_SETTING
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 
 CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 1.0
 _TAKE = "SELECT pg_try_advisory_lock($1)"
 _RELEASE = "SELECT pg_advisory_unlock($1)"
 # A partitioned holder is found dead within about half a minute, and its locks become free.
@@ -60,7 +61,7 @@ class LockSession:
     async def close(self) -> None:
         if self.alive:
             try:
-                await self._connection.close(timeout=CONNECT_SECONDS)
+                await self._connection.close(timeout=CLOSE_SECONDS)
             except AWAY:
                 self._connection.terminate()
 
