@@ -78,4 +78,4 @@ def test_every_state_of_a_dead_letter_ends_or_waits_for_somebody_named() -> None
 ])
 def test_a_life_that_leads_nowhere_is_refused(wrong: dict[S, object]) -> None:
     with pytest.raises(ValueError, match=r"leads|deadline|for ever"):
-        Life(wrong)  # type: ignore[arg-type] # a table
+        Life(wrong)  # type: ignore[arg-type] # a wrong table is the point

@@ -108,7 +108,7 @@ class App:
                 answer, cx = await pipeline.run(request, values)
         except Exception as error:
             error.operation = name  # type: ignore[attr-defined] # so that the failure is counted where it happened
-            error.wire = pipeline.operation.wire  # type: ignore[attr-defined]
+            error.wire = pipeline.operation.wire  # type: ignore[attr-defined] # and answered in its shape
             raise
         if isinstance(answer, Stream):
             await _send_stream(send, request, answer)

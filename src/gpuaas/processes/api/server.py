@@ -73,4 +73,4 @@ class AgentProtocol(CatalogueProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["peer_certificate"] = self._peer_certificate  # type: ignore[typeddict-unknown-key] # ours
+        self.scope["peer_certificate"] = self._peer_certificate  # type: ignore[typeddict-unknown-key] # our own key

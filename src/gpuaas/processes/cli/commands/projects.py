@@ -1,4 +1,4 @@
-"""Projects."""
+"""Commands on projects: where work happens and is paid from."""
 
 import msgspec
 
