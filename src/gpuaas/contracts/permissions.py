@@ -41,10 +41,14 @@ class Permission(StrEnum):
     USERS_MANAGE = "users.manage"
     PLATFORM_READ = "platform.read"
     PLATFORM_MANAGE = "platform.manage"
+    NODES_READ = "nodes.read"
+    NODES_MANAGE = "nodes.manage"
 
 
 P = Permission
-PLATFORM_ONLY = frozenset({P.USERS_READ, P.USERS_MANAGE, P.PLATFORM_READ, P.PLATFORM_MANAGE})
+PLATFORM_ONLY = frozenset({
+    P.USERS_READ, P.USERS_MANAGE, P.PLATFORM_READ, P.PLATFORM_MANAGE, P.NODES_READ, P.NODES_MANAGE,
+})
 
 _VIEWER = {P.ORGS_READ, P.PROJECTS_READ, P.MEMBERS_READ, P.POLICY_READ}
 _MEMBER = _VIEWER | {P.SERVICE_ACCOUNTS_READ}
@@ -62,7 +66,7 @@ ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
 PLATFORM_GRANTS: dict[PlatformRole, frozenset[Permission]] = {
     PlatformRole.ADMIN: frozenset(P) - {P.SELF, P.WHOAMI},
     PlatformRole.AUDITOR: frozenset(
-        _MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ}
+        _MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}
     ),
 }
 # Who may hand out, change or take away which role: only up to one's own.

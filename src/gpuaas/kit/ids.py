@@ -17,6 +17,10 @@ SshKeyId = NewType("SshKeyId", UUID)
 EventId = NewType("EventId", UUID)
 AuditId = NewType("AuditId", UUID)
 DeadLetterId = NewType("DeadLetterId", UUID)
+NodeId = NewType("NodeId", UUID)
+TaskId = NewType("TaskId", UUID)
+SkuId = NewType("SkuId", UUID)
+SlotId = NewType("SlotId", UUID)
 
 _VERSION_7 = 7 << 76
 _VARIANT = 2 << 62
