@@ -6,6 +6,7 @@ Always holds: a handler runs only for an actor who may; a change, its audit row,
 together; the same key never has two effects."""
 
 import hashlib
+import hmac
 import re
 from typing import Any
 from uuid import UUID
@@ -65,6 +66,7 @@ class Edge:
         self.rates = RateLanes(db, policy)
         self.turns = Turns()
         self.cursors = Cursors(cursor_key)
+        self.request_key = hashlib.sha256(b"requests:" + cursor_key).digest()
         self.parts = parts
 
 
@@ -122,7 +124,7 @@ class Pipeline:
             stored = await self._stored(cx, key)
             if stored is None:
                 return None
-            return _replay(stored, _digest(op, request, await request.body(op.body_limit))), cx
+            return _replay(stored, self._digest(request, await request.body(op.body_limit))), cx
         except Fault:
             return None
 
@@ -227,7 +229,7 @@ class Pipeline:
         if not op.transaction:
             return self._answer(await op.handler(cx, **arguments))
         key = _idempotency_key(request) if op.idempotent_by_key else ""
-        digest = _digest(op, request, body)
+        digest = self._digest(request, body)
         if op.prepare is None or not key:
             return await self._try_change(cx, key, digest, arguments)
         async with self._edge.turns.take((cx.actor.id, key)):
@@ -259,6 +261,12 @@ class Pipeline:
     async def _stored(self, cx: Context, key: str) -> Row | None:
         async with self._edge.db.read(self._sight(cx)) as tx:
             return await tx.row(STORED, cx.actor.id or NIL, key)
+
+    def _digest(self, request: Request, body: bytes) -> bytes:
+        """What a repeated request is compared with. Keyed: a body may hold a password, which must not be guessable
+        from what is stored."""
+        parts = (self.operation.id.encode(), request.path.encode(), request.query_string, body)
+        return hmac.digest(self._edge.request_key, b"\0".join(parts), "sha256")
 
     async def _once(self, cx: Context, tx: Tx, key: str, digest: bytes, arguments: dict[str, Any]) -> Answer | Stream:
         """Inside the transaction: claim the key, do it, write what commits with it."""
@@ -305,11 +313,6 @@ class Pipeline:
             subject_id=subject, correlation_id=cx.correlation_id, client_ip=cx.client_ip,
             details=_ENCODER.encode(log.scrub({**details, **cx.audit_details, "status": status})).decode(),
         )
-
-
-def _digest(op: Operation, request: Request, body: bytes) -> bytes:
-    """What a key stands for: the same operation, path, query and body."""
-    return hashlib.sha256(b"\0".join((op.id.encode(), request.path.encode(), request.query_string, body))).digest()
 
 
 def _org_of(cx: Context) -> UUID | None:
