@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeAlias
 from uuid import UUID
 
 import asyncpg
@@ -12,7 +13,7 @@ from tests.support.live import LiveApi
 from tests.support.servers import DatabaseUrls
 from tests.support.terminal import Person, Terminal
 
-Superuser = "asyncpg.Connection[asyncpg.Record]"
+Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 DEAD = """INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state)
           SELECT $1, 'issuer.sessions_end', id, name, correlation_id, 'it \x1b[31mfailed', 8, 'open'
           FROM outbox ORDER BY id LIMIT 1"""

@@ -76,7 +76,7 @@ def title_of(tag: str) -> str:
 
 def _intro(info: dict[str, Any]) -> str:
     return (
-        f'<section class="intro"><p>{text(info["description"])}</p><ul>'
+        f'<section class="intro"><p>{text(info["description"].partition(". ")[0])}.</p><ul>'
         "<li>Send <code>Authorization: Bearer …</code> with an access token (<code>gpuaas login</code>) or a "
         "service account’s key."
         "<li>Every change takes an <code>Idempotency-Key</code>; sent again with the same key, the same answer comes "
@@ -94,7 +94,7 @@ def _side(by_tag: dict[str, list[_Operation]], tags: list[str]) -> Iterator[str]
         for operation in by_tag[tag]:
             yield (
                 f'<li data-op="{text(operation.id)}"><a href="#{text(operation.id)}">{_method(operation.method)}'
-                f"<span>{text(operation.id)}</span></a></li>"
+                f"<span>{text(operation.id).replace('_', '_<wbr>')}</span></a></li>"
             )
         yield "</ul></div>"
 
@@ -168,7 +168,8 @@ def _request(schemas: Schemas, operation: _Operation) -> str:
     if "requestBody" not in operation.told:
         return ""
     schema = operation.told["requestBody"]["content"]["application/json"]["schema"]
-    return f"<h3>Request</h3>{schemas.fields(schema)}<pre><code>{text(schemas.example_json(schema))}</code></pre>"
+    example = text(schemas.example_json(schema))
+    return f"<h3>Request</h3>{schemas.fields(schema, asked=True)}<pre><code>{example}</code></pre>"
 
 
 def _answer(schemas: Schemas, operation: _Operation) -> str:
@@ -176,7 +177,7 @@ def _answer(schemas: Schemas, operation: _Operation) -> str:
     good = operation.told["responses"][status]
     content = good["content"]
     drawn = (
-        schemas.fields(content["application/json"]["schema"])
+        schemas.fields(content["application/json"]["schema"], asked=False)
         if "application/json" in content
         else f"<p>A file: {', '.join(f'<code>{text(kind)}</code>' for kind in content)}.</p>"
     )

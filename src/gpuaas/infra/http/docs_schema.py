@@ -22,9 +22,9 @@ class Schemas:
         reference = schema.get("$ref")
         return schema if reference is None else self._known[str(reference).rsplit("/", 1)[-1]]
 
-    def fields(self, schema: Schema) -> str:
-        """An object's fields as a table; '' for what has none."""
-        rows = "".join(self._rows(schema, "", 0))
+    def fields(self, schema: Schema, *, asked: bool) -> str:
+        """An object's fields as a table; '' for what has none. Only of what is asked it matters what is required."""
+        rows = "".join(self._rows(schema, "", 0, asked))
         if not rows:
             return ""
         return (
@@ -32,16 +32,16 @@ class Schemas:
             f"<tbody>{rows}</tbody></table></div>"
         )
 
-    def _rows(self, schema: Schema, prefix: str, depth: int) -> Iterator[str]:
+    def _rows(self, schema: Schema, prefix: str, depth: int, asked: bool) -> Iterator[str]:
         inner, suffix = self._object(schema)
         if inner is None or depth > MAX_DEPTH:
             return
         required = inner.get("required", [])
         for name, field in inner.get("properties", {}).items():
             path = f"{prefix}{suffix}{'.' if prefix or suffix else ''}{name}"
-            need = '<span class="need">required</span>' if name in required else ""
+            need = '<span class="need">required</span>' if asked and name in required else ""
             yield (f"<tr><td><code>{text(path)}</code>{need}<td>{self.kind(field)}<td>{self.meaning(field)}</tr>")
-            yield from self._rows(field, path, depth + 1)
+            yield from self._rows(field, path, depth + 1, asked)
 
     def _object(self, schema: Schema) -> tuple[Schema | None, str]:
         """The object inside of a schema: itself, an item of a list, or what may also be null."""
@@ -122,7 +122,7 @@ def _bounds(found: Schema) -> Iterator[str]:
     if found.get("type") == "array" and "maxItems" in found:
         yield f'<span class="bound">{found["maxItems"]} at most</span>'
     pattern = found.get("pattern")
-    if pattern and len(pattern) <= 60:
+    if pattern and len(pattern) <= 60 and "description" not in found:
         yield f'<span class="bound"><code>{text(pattern)}</code></span>'
     if found.get("default") is not None:
         yield f'<span class="bound">default <code>{text(msgspec.json.encode(found["default"]).decode())}</code></span>'

@@ -20,7 +20,10 @@
   const open = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (target && target.tagName === "DETAILS") {
-      target.hidden = false;
+      if (target.hidden) {
+        box.value = "";
+        apply();
+      }
       target.open = true;
       target.scrollIntoView();
     }
