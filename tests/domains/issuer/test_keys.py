@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from joserfc import jws
 
-from gpuaas.domains.issuer.service import BuiltInKeys
+from gpuaas.domains.issuer.service import BuiltInKeys, keys_rotate
 from gpuaas.infra.oidc.verifier import TokenVerifier
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
@@ -162,3 +162,14 @@ async def test_tokens_from_before_a_rotation_by_the_admin_are_still_taken(
     assert jws.extract_compact(after.encode()).headers()["kid"] == new
     assert await site.accepted(after)
     assert await site.accepted(before)
+
+
+async def test_a_distrusted_key_is_refused_by_every_replica_within_a_second(
+    site: Site, ada: Account, superuser: Any
+) -> None:
+    before = (await site.log_in(ada))["access_token"]
+    assert await site.accepted(before)
+    async with site.db.transaction(Sight(PLATFORM), "test") as tx:
+        await keys_rotate(tx, site.keys, distrust_old=True)
+    assert not await site.accepted(before)
+    assert await site.accepted((await site.log_in(ada))["access_token"])

@@ -2,6 +2,7 @@
 
 import base64
 from typing import Any
+
 from joserfc import jwt
 from joserfc.jwk import KeySet
 

@@ -10,6 +10,7 @@ import msgspec
 
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.error_codes import CATALOGUE, Code
+from gpuaas.domains.identity.sessions import service as credentials
 from gpuaas.domains.issuer.accounts import service as accounts
 from gpuaas.domains.issuer.accounts.models import Account
 from gpuaas.domains.issuer.accounts.password_rules import normal
@@ -99,6 +100,8 @@ async def all_end(tx: Tx, account_id: UUID, reason: str, *, but: Family | None =
 
 async def keys_rotate(tx: Tx, keys: SigningKeys, *, distrust_old: bool) -> list[PublicKey]:
     await keys.rotate(tx, Purpose.ISSUER, distrust_old=distrust_old)
+    if distrust_old:
+        await credentials.keys_changed(tx)
     return await keys.public_keys(tx, Purpose.ISSUER)
 
 

@@ -136,6 +136,17 @@ async def credential_revoke(tx: Tx, wanted: CredentialRevoke) -> Revocation:
     return await store.revoke(tx, wanted.credential_id, reason=wanted.reason, expires_at=expires_at)
 
 
+async def credential_deny(tx: Tx, credential_id: str, *, reason: str, expires_at: datetime) -> None:
+    """Refuse a credential until it would have ended by itself: for the issuer, which knows what it gave."""
+    ends = expires_at + timedelta(seconds=LEEWAY_SECONDS)
+    await store.revoke(tx, credential_id, reason=reason, expires_at=ends)
+
+
+async def keys_changed(tx: Tx) -> None:
+    """Our issuer gave up its keys: every replica reads them again within a second of its next request."""
+    await store.mark_keys_now(tx)
+
+
 async def keys_refresh(db: Database, verifier: TokenVerifier) -> dict[str, list[str]]:
     """Read the issuers' keys now, here; every other replica does within a second of its next request."""
     marked_at = await store.mark_keys(db, apart_seconds=BREAK_GLASS_APART_SECONDS)

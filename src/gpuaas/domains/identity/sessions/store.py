@@ -30,6 +30,10 @@ INSERT INTO issuer_key_marks AS m (marked_at) VALUES (now())
 ON CONFLICT (single) DO UPDATE SET marked_at = now() WHERE m.marked_at < now() - $1 * interval '1 second'
 RETURNING marked_at
 """
+MARK_KEYS_NOW = """
+INSERT INTO issuer_key_marks (marked_at) VALUES (clock_timestamp())
+ON CONFLICT (single) DO UPDATE SET marked_at = excluded.marked_at
+"""
 TIDY = """
 WITH gone_states AS (DELETE FROM login_states WHERE expires_at < now()),
     gone_claims AS (DELETE FROM refresh_claims WHERE expires_at < now())
@@ -65,6 +69,10 @@ async def revoke(tx: Tx, credential_id: str, *, reason: str, expires_at: datetim
 async def mark_keys(db: Database, *, apart_seconds: float) -> datetime | None:
     row = await db.statement(MARK_KEYS, apart_seconds)
     return None if row is None else row["marked_at"]
+
+
+async def mark_keys_now(tx: Tx) -> None:
+    await tx.run(MARK_KEYS_NOW)
 
 
 async def tidy(tx: Tx) -> None:

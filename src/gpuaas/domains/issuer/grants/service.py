@@ -9,6 +9,7 @@ from uuid import UUID
 
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE
+from gpuaas.domains.identity.sessions import service as credentials
 from gpuaas.domains.issuer import claims
 from gpuaas.domains.issuer.accounts.models import Account
 from gpuaas.domains.issuer.authorization import AuthorizationRequest, bad_scope, proves, well_formed_verifier
@@ -27,7 +28,6 @@ from gpuaas.kit.secrets import REFRESH_PREFIX, new_token, token_hash
 CODE_SECONDS = 60
 GRACE_SECONDS = 10
 MAX_TOKEN = 4096
-DENY_MARGIN = timedelta(minutes=2)  # verifiers allow for clocks that differ
 
 
 async def code_issue(tx: Tx, request: AuthorizationRequest, session: Session) -> str:
@@ -171,7 +171,7 @@ async def family_end(tx: Tx, family_id: UUID, reason: str) -> None:
     """No refresh token of it works any more, and its live access tokens are denied."""
     await store.end_family(tx, family_id, reason)
     for jti, expires_at in await store.revoke_live_tokens(tx, family_id):
-        await store.deny(tx, jti, reason, expires_at + DENY_MARGIN)
+        await credentials.credential_deny(tx, jti, reason=reason, expires_at=expires_at)
 
 
 async def families_end(tx: Tx, account_id: UUID, reason: str, *, except_id: UUID | None = None) -> None:
@@ -204,7 +204,7 @@ async def token_revoke(tx: Tx, desk: Desk, client_id: str, token: str) -> bool:
     _require_own(str(said["client_id"]), client_id)
     await store.revoke_token(tx, said["jti"])
     expires_at = datetime.fromtimestamp(said["exp"], UTC)
-    await store.deny(tx, said["jti"], "revoked by the client", expires_at + DENY_MARGIN)
+    await credentials.credential_deny(tx, said["jti"], reason="revoked by the client", expires_at=expires_at)
     return True
 
 

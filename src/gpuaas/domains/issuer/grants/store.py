@@ -69,9 +69,6 @@ LIVE_FAMILY_OF = f"""
 SELECT {_FAMILY} FROM issuer_families WHERE ended_at IS NULL AND id =
     (SELECT family_id FROM issuer_access_tokens WHERE jti = $1 AND revoked_at IS NULL AND expires_at > now())
 """  # noqa: S608 # our own columns
-DENY = """
-INSERT INTO revoked_credentials (credential_id, reason, expires_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
-"""
 PRUNE = (
     "DELETE FROM issuer_codes WHERE expires_at < now() - interval '1 day'",
     "DELETE FROM issuer_access_tokens WHERE expires_at < now() - interval '1 hour'",
@@ -128,10 +125,6 @@ async def revoke_live_tokens(tx: Tx, family_id: UUID) -> list[tuple[str, datetim
 
 async def revoke_token(tx: Tx, jti: str) -> None:
     await tx.run(REVOKE_ONE, jti)
-
-
-async def deny(tx: Tx, jti: str, reason: str, expires_at: datetime) -> None:
-    await tx.run(DENY, jti, reason, expires_at)
 
 
 async def add_refresh(tx: Tx, token_hash: bytes, family_id: UUID) -> None:
