@@ -6,6 +6,7 @@ import-linter holds the direction of imports; these hold what imports cannot sho
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import PurePosixPath
 
 from tests.tidy.measures import FunctionNode
@@ -241,6 +242,40 @@ def banned_imports(source: Source, repo: Repo) -> Iterator[Finding]:
                 yield source.finding(node, f"{package}: {why}")
         if "BaseHTTPMiddleware" in name:
             yield source.finding(node, "BaseHTTPMiddleware costs 0.2 ms a request: write pure ASGI middleware")
+
+
+# Words (contracts, ports, kit) may come before their first use; what does something may not.
+KEPT_IF_USED = python_in(*(f"src/gpuaas/{folder}/" for folder in ("processes", "domains", "infra", "client")))
+LOADED_BY_NAME = re.compile(
+    r".*/(__init__|__main__|main|routes|handlers)\.py|src/gpuaas/processes/cli/commands/\w+\.py"
+)
+
+
+@rule(
+    "a module that nobody imports is not kept",
+    lambda path: KEPT_IF_USED(path) and not LOADED_BY_NAME.fullmatch(path),
+    bad=[{"src/gpuaas/infra/a.py": "", "src/gpuaas/processes/api/main.py": "from gpuaas.infra import b\n"}],
+    good=[
+        {"src/gpuaas/infra/a.py": "", "src/gpuaas/processes/api/main.py": "from gpuaas.infra import a\n"},
+        {"src/gpuaas/infra/a.py": "", "src/gpuaas/processes/api/main.py": "x = 'gpuaas.infra.a'\n"},
+    ],
+)
+def modules_are_used(source: Source, repo: Repo) -> Iterator[Finding]:
+    module = source.path.removeprefix("src/").removesuffix(".py").replace("/", ".")
+    if module not in used_modules(repo):
+        yield source.finding(1, f"nobody in src imports {module}")
+
+
+@cache
+def used_modules(repo: Repo) -> frozenset[str]:
+    """Every module another one imports, or names in a string to load it later."""
+    used: set[str] = set()
+    for source in repo.sources.values():
+        if SRC(source.path):
+            for _, name in imports(source.tree):
+                used |= {name, name.rpartition(".")[0]}
+            used |= {str(text.value) for text in source.strings() if str(text.value).startswith("gpuaas.")}
+    return frozenset(used)
 
 
 HANDLER = "@operation('GET', '/a')\nasync def a_read(cx):\n"
