@@ -13,6 +13,7 @@ from gpuaas.contracts.error_codes import CATALOGUE, Code
 from gpuaas.contracts.http.base import ErrorResponse
 from gpuaas.contracts.permissions import PLATFORM_GRANTS, ROLE_GRANTS, Permission
 from gpuaas.domains import load_routes
+from gpuaas.infra.http.app import UNDECLARED
 from gpuaas.infra.http.context import Scope
 from gpuaas.infra.http.operation import REGISTRY, Operation
 from gpuaas.kit.ids import new_id
@@ -93,6 +94,12 @@ class Asking:
 
     async def send(self, ask: Ask, key: str | None = None, **headers: str) -> httpx.Response:
         return await self.live.client.request(**ask.request(key, **headers))
+
+
+def undeclared() -> list[tuple[dict[str, str], float]]:
+    """Errors that left an application of this process without being declared."""
+    samples = [sample for metric in UNDECLARED.collect() for sample in metric.samples if sample.value]
+    return [(sample.labels, sample.value) for sample in samples if sample.name.endswith("_total")]
 
 
 def best_actor(op: Operation) -> str:

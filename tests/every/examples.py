@@ -159,6 +159,7 @@ async def invitation_accept(stage: Stage) -> Example:
     """Into an organisation next door of which nobody here is a member."""
     s, token, org_id = stage.setting, new_token(INVITATION_PREFIX), new_id()
     await s.put("orgs", id=org_id, name=_name("inviting"), title="Inviting")
+    await s.put("org_members", org_id=org_id, user_id=s.people["nobody"].id, role="owner")
     email = stage.caller.person.email if stage.caller.person else "nobody@example.com"
     await s.put(
         "invitations", id=new_id(), org_id=org_id, email=email, role="member", token_hash=token_hash(token),

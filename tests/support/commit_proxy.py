@@ -1,7 +1,7 @@
 """A proxy in front of PostgreSQL that knows one thing of the protocol: when a chosen transaction commits.
 
-It lets the COMMIT through, sees PostgreSQL say that it is durable, and keeps that answer back. Whoever sits on the other
-side can then be killed, cut off or left: committed, and nobody was told."""
+It lets the COMMIT through, sees PostgreSQL say that it is durable, and keeps that answer back; or it keeps the COMMIT
+itself. Whoever sits on the other side can then be killed, cut off or left: committed or not, and nobody was told."""
 
 import asyncio
 from contextlib import suppress
@@ -19,6 +19,8 @@ class CommitProxy:
         self._server: asyncio.Server | None = None
         self._links: set[_Link] = set()
         self._marks: dict[bytes, asyncio.Event] = {}
+        self.before_commit = False
+        """Keep the COMMIT back instead of the answer to it."""
 
     async def __aenter__(self) -> "CommitProxy":
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
@@ -54,6 +56,9 @@ class CommitProxy:
             if link.held:
                 link.close()
 
+    def event_in(self, data: bytes) -> asyncio.Event | None:
+        return next((event for mark, event in self._marks.items() if mark in data), None)
+
     def cut_all(self) -> None:
         for link in list(self._links):
             link.close()
@@ -64,7 +69,7 @@ class CommitProxy:
         except OSError:
             writer.close()
             return
-        link = _Link(self._marks, (reader, writer), (up_reader, up_writer))
+        link = _Link(self, (reader, writer), (up_reader, up_writer))
         self._links.add(link)
         try:
             await link.run()
@@ -77,10 +82,10 @@ class _Link:
     """One connection. A mark seen since the last COMMIT says that the next one is to be held."""
 
     def __init__(
-        self, marks: dict[bytes, asyncio.Event], client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        self, proxy: CommitProxy, client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        self._marks = marks
+        self._proxy = proxy
         self._client, self._server = client, server
         self._seen: asyncio.Event | None = None
         self._held: bytes | None = None
@@ -101,10 +106,11 @@ class _Link:
 
     async def _to_server(self) -> None:
         while data := await self._client[0].read(65536):
-            for mark, event in self._marks.items():
-                if mark in data:
-                    self._seen = event
+            self._seen = self._proxy.event_in(data) or self._seen
             if COMMIT in data and self._seen is not None:
+                if self._proxy.before_commit:
+                    self._seen.set()
+                    continue
                 self._waiting = True
             self._server[1].write(data)
             await self._server[1].drain()

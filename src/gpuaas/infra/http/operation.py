@@ -242,7 +242,7 @@ def _is_struct(kind: Any, base: type) -> bool:
 
 def _unbounded(kind: Any) -> list[str]:
     """Text and lists from outside without a limit, anywhere in a type."""
-    if kind is None:
+    if not _is_struct(kind, msgspec.Struct):
         return []
     return [
         f"{kind.__name__}.{field.encode_name} has no limit on its length"
