@@ -68,7 +68,7 @@ class Source:
         return Finding(self.path, line, why, name)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Repo:
     """Names and texts of files. `folders` are implied by the names."""
 
