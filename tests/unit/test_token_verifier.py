@@ -212,3 +212,18 @@ async def test_a_token_without_a_key_id_is_taken_only_if_one_key_fits(issuer):
     assert await verifier.access_token(token)
     issuer.add_key()
     assert await reason(issuer.verifier(), token)
+
+
+async def test_break_glass_is_obeyed_once_the_issuer_answers(issuer, monkeypatch):
+    monkeypatch.setattr("gpuaas.infra.oidc.verifier.FORCED_APART_SECONDS", 0.0)
+    verifier = issuer.verifier()
+    claims = await verifier.access_token(issuer.token())
+    issuer.keys.clear()
+    issuer.add_key()
+    issuer.away = True
+    assert await verifier.obey("mark")
+    assert await verifier.still_holds(claims)
+    issuer.away = False
+    assert await verifier.obey("mark")
+    assert not await verifier.still_holds(claims)
+    assert not await verifier.obey("mark")

@@ -3,8 +3,10 @@
 Always holds: only ES256, RS256, PS256 and EdDSA count; a token names one of the issuers we trust and our audience, is
 in its time (half a minute of leeway), and is an access token, not an ID token shown in its place."""
 
+import asyncio
 import base64
 import binascii
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +17,7 @@ from joserfc.jwk import Key
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import Email
 from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE, KEY_CLAIM, KIND_CLAIM
-from gpuaas.infra.oidc.keys import ALGORITHM_KINDS, KeyCache
+from gpuaas.infra.oidc.keys import ALGORITHM_KINDS, FORCED_APART_SECONDS, PATIENCE_SECONDS, KeyCache
 from gpuaas.kit import clock
 from gpuaas.kit.errors import Unauthenticated
 from gpuaas.kit.secrets import token_hash
@@ -84,6 +86,7 @@ class TokenVerifier:
         self._issuers = {issuer.url: issuer for issuer in issuers}
         self.marked_at: Any = None
         """The break-glass mark these keys were last read for."""
+        self._obeyed_at = float("-inf")
 
     async def access_token(self, token: str) -> Claims:
         """What the token says; raises Unauthenticated unless all of it holds."""
@@ -133,11 +136,16 @@ class TokenVerifier:
         return {url: issuer.keys.key_ids() for url, issuer in self._issuers.items() if await issuer.keys.refresh()}
 
     async def obey(self, marked_at: Any) -> bool:
-        """Read the keys if somebody asked all replicas to since we last did; says whether that was so."""
-        if marked_at is None or marked_at == self.marked_at:
+        """Read the keys if somebody asked all replicas to since we last did; says whether that was tried now. An issuer
+        that does not answer is asked again after a moment, and its last good keys stay."""
+        now = clock.monotonic()
+        if marked_at is None or marked_at == self.marked_at or now - self._obeyed_at < FORCED_APART_SECONDS:
             return False
-        self.marked_at = marked_at
-        await self.refresh()
+        self._obeyed_at = now
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                if len(await self.refresh()) == len(self._issuers):
+                    self.marked_at = marked_at
         return True
 
     async def _checked(self, token: str) -> tuple[_Header, _Payload, TrustedIssuer]:

@@ -47,7 +47,7 @@ async def user_ensure(
 
 
 async def user_memberships(tx: Tx, user_id: UserId) -> tuple[list[OrgMembership], list[ProjectMembership]]:
-    """Where he belongs, in all organisations: the transaction sees across them from here on."""
+    """Where he belongs, in all organisations: of his own memberships he sees each, from anywhere."""
     return await store.orgs(tx, user_id), await store.projects(tx, user_id)
 
 
