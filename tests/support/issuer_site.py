@@ -45,8 +45,10 @@ class WrittenPolicy:
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {
-            "rate_limit.auth_per_minute": 600_000, "rate_limit.auth_burst": 100_000,
-            "rate_limit.default_per_minute": 600_000, "rate_limit.default_burst": 100_000,
+            "rate_limit.auth_per_minute": 600_000,
+            "rate_limit.auth_burst": 100_000,
+            "rate_limit.default_per_minute": 600_000,
+            "rate_limit.default_burst": 100_000,
             "rate_limit.bad_credentials_per_minute": 100_000,
         }
 
@@ -151,11 +153,17 @@ class Robot:
         await superuser.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'Org')", org, org.hex)
         await superuser.execute(
             "INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by) "
-            "VALUES ($1, $2, 'robot', 'member', '{*}', $1)", made.id, org,
+            "VALUES ($1, $2, 'robot', 'member', '{*}', $1)",
+            made.id,
+            org,
         )
         await superuser.execute(
             "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, expires_at) "
-            "VALUES ($1, $2, $3, $4, '', now() + interval '1 day')", made.key_id, org, made.id, token_hash(made.key),
+            "VALUES ($1, $2, $3, $4, '', now() + interval '1 day')",
+            made.key_id,
+            org,
+            made.id,
+            token_hash(made.key),
         )
         return made
 
@@ -173,8 +181,13 @@ class Login:
         self.verifier = secrets.token_urlsafe(32)
         digest = hashlib.sha256(self.verifier.encode()).digest()
         usual = {
-            "response_type": "code", "client_id": "gpuaas-cli", "redirect_uri": CALLBACK, "scope": SCOPE,
-            "state": secrets.token_urlsafe(8), "nonce": secrets.token_urlsafe(8), "code_challenge_method": "S256",
+            "response_type": "code",
+            "client_id": "gpuaas-cli",
+            "redirect_uri": CALLBACK,
+            "scope": SCOPE,
+            "state": secrets.token_urlsafe(8),
+            "nonce": secrets.token_urlsafe(8),
+            "code_challenge_method": "S256",
             "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
         }
         self.sent = {name: value for name, value in (usual | wanted).items() if value}
@@ -185,8 +198,10 @@ class Login:
 
     async def exchange(self, landed: str, **changed: str) -> httpx.Response:
         answer = {
-            "code": query(landed).get("code", ""), "redirect_uri": self.sent["redirect_uri"],
-            "code_verifier": self.verifier, "client_id": self.sent["client_id"],
+            "code": query(landed).get("code", ""),
+            "redirect_uri": self.sent["redirect_uri"],
+            "code_verifier": self.verifier,
+            "client_id": self.sent["client_id"],
         }
         form = {name: value for name, value in (answer | changed).items() if value}
         return await self.site.post("/token", grant_type="authorization_code", **form)

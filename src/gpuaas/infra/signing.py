@@ -94,8 +94,11 @@ class SigningKeys:
         """Every key there ever was, newest first: for checking what was signed long ago."""
         return [
             PublicKey(
-                key_id=key.key_id, jwk=msgspec.json.decode(key.public_jwk), signs_from=key.signs_from,
-                signs_until=key.signs_until, valid_until=key.valid_until,
+                key_id=key.key_id,
+                jwk=msgspec.json.decode(key.public_jwk),
+                signs_from=key.signs_from,
+                signs_until=key.signs_until,
+                valid_until=key.valid_until,
             )
             for key in await signing_keys.all_keys(tx, purpose)
         ]
@@ -121,9 +124,7 @@ class SigningKeys:
         return await self._create(tx, purpose, lead_seconds=lead)
 
     async def _create(self, tx: Tx, purpose: Purpose, *, lead_seconds: int = 0) -> Signer:
-        key: PrivateKey = (
-            ECKey.generate_key("P-256") if purpose is Purpose.ISSUER else OKPKey.generate_key("Ed25519")
-        )
+        key: PrivateKey = ECKey.generate_key("P-256") if purpose is Purpose.ISSUER else OKPKey.generate_key("Ed25519")
         key_id = key.thumbprint()
         public = {**key.as_dict(private=False), "kid": key_id, "alg": ALGORITHM[purpose], "use": "sig"}
         sealed = self._master.seal(msgspec.json.encode(key.as_dict(private=True)), _seal_purpose(purpose, key_id))

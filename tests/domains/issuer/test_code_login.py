@@ -33,9 +33,7 @@ async def test_what_a_client_learns_is_what_its_scopes_say(site: Site, ada: Acco
     said = jwt.decode(tokens["id_token"], keys, algorithms=["ES256"]).claims
     assert tokens["scope"] == "openid"
     assert not {"email", "name"} & set(said)
-    told = await site.http.get(
-        f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['access_token']}"}
-    )
+    told = await site.http.get(f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['access_token']}"})
     assert told.json() == {"sub": ada.subject}
 
 

@@ -147,10 +147,20 @@ async def test_guessed_codes_are_refused_and_slowed_by_the_auth_lane(site: Site,
     await asyncio.sleep(1)
 
 
-@pytest.mark.parametrize(("typed", "code"), [
-    ("bcdf-ghjk", "BCDFGHJK"), (" BCDF GHJK ", "BCDFGHJK"), ("bcdf–ghjk", "BCDFGHJK"), ("BCDFGHJ", None),
-    ("BCDFGHJA", None), ("BCDFGHJ1", None), ("", None), ("B" * 500, None), ("BCDFGHJK\x00", None),
-])
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("bcdf-ghjk", "BCDFGHJK"),
+        (" BCDF GHJK ", "BCDFGHJK"),
+        ("bcdf–ghjk", "BCDFGHJK"),
+        ("BCDFGHJ", None),
+        ("BCDFGHJA", None),
+        ("BCDFGHJ1", None),
+        ("", None),
+        ("B" * 500, None),
+        ("BCDFGHJK\x00", None),
+    ],
+)
 def test_a_code_is_read_as_people_type_it(typed: str, code: str | None) -> None:
     assert user_codes.read(typed) == code
 

@@ -23,10 +23,16 @@ async def sent(browser: Browser, login: Login, account: Account, **headers: str)
     return await browser.http.post(f"{login.site.url}{form.action}", data=fields, headers=headers)
 
 
-@pytest.mark.parametrize("headers", [
-    {"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"},
-    {"sec-fetch-site": "same-site"},
-], ids=str)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+    ids=str,
+)
 async def test_a_form_sent_from_another_site_logs_nobody_in(site: Site, ada: Account, headers: dict[str, str]) -> None:
     answer = await sent(site.browser(), Login(site), ada, **headers)
     assert answer.status_code == 400
@@ -177,9 +183,9 @@ async def test_guesses_side_by_side_pay_one_by_one(site: Site) -> None:
     browser = site.browser()
     page = await browser.open(Login(site).url)
     checked = site.passwords.checks
-    answers = await asyncio.gather(*(
-        browser.submit(page, email=person.email, password=f"wrong-{n}-password") for n in range(15)
-    ))
+    answers = await asyncio.gather(
+        *(browser.submit(page, email=person.email, password=f"wrong-{n}-password") for n in range(15))
+    )
     assert sum(answer.status_code == 400 for answer in answers) == 5
     assert site.passwords.checks - checked == 5
 
@@ -206,14 +212,21 @@ async def test_a_logout_without_a_hint_asks_first_and_then_ends_the_session(site
 
 async def test_after_a_logout_the_browser_returns_only_to_a_listed_address(site: Site, ada: Account) -> None:
     for address, state, goes in (
-        (f"{site.url}/", "abc", True), (site.url, "", True), ("https://evil.example/", "abc", False),
+        (f"{site.url}/", "abc", True),
+        (site.url, "", True),
+        ("https://evil.example/", "abc", False),
     ):
         callback = f"{site.url}/auth/callback"
         browser, login = site.browser(), Login(site, client_id="gpuaas-console", redirect_uri=callback)
         tokens = (await login.exchange(await browser.log_in(login, ada))).json()
-        answer = await browser.http.get(f"{site.issuer}/logout", params={
-            "id_token_hint": tokens["id_token"], "post_logout_redirect_uri": address, "state": state,
-        })
+        answer = await browser.http.get(
+            f"{site.issuer}/logout",
+            params={
+                "id_token_hint": tokens["id_token"],
+                "post_logout_redirect_uri": address,
+                "state": state,
+            },
+        )
         assert (answer.status_code == 303) is goes
         if goes:
             assert landed(answer) == (f"{address}?state={state}" if state else address)

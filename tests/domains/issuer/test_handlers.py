@@ -16,8 +16,16 @@ from tests.support.issuer_site import Account, Login, Site
 async def disable(site: Site, issuer: str, subject: str) -> None:
     event = UserDisabled(user_id=new_id(), issuer=issuer, subject=subject)
     envelope = Envelope(
-        id=EventId(new_id()), name=event.NAME, version=1, occurred_at=clock.now(), org_id=None, subject_id=None,
-        actor="test", correlation_id="test", traceparent="", payload=msgspec.Raw(msgspec.json.encode(event)),
+        id=EventId(new_id()),
+        name=event.NAME,
+        version=1,
+        occurred_at=clock.now(),
+        org_id=None,
+        subject_id=None,
+        actor="test",
+        correlation_id="test",
+        traceparent="",
+        payload=msgspec.Raw(msgspec.json.encode(event)),
     )
     async with site.db.transaction(Sight(PLATFORM), "test") as tx:
         await handlers.sessions_end(tx, event, envelope, site.parts)

@@ -150,7 +150,8 @@ async def test_tokens_from_before_a_rotation_by_the_admin_are_still_taken(
     async with site.db.transaction(Sight(PLATFORM), "test") as tx:
         await tx.run("UPDATE users SET platform_roles = '{platform-admin}' WHERE subject = $1", ada.subject)
     answer = await site.http.post(
-        f"{site.url}/api/v1/platform/issuer/keys/rotate", json={"reason": "by schedule"},
+        f"{site.url}/api/v1/platform/issuer/keys/rotate",
+        json={"reason": "by schedule"},
         headers={"authorization": f"Bearer {before}", "idempotency-key": new_id().hex},
     )
     assert answer.status_code == 200, answer.text

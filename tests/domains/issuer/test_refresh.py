@@ -39,9 +39,7 @@ async def test_a_chain_of_refreshes_works_link_by_link(site: Site, ada: Account)
     assert await site.accepted(tokens["access_token"])
 
 
-async def test_an_old_refresh_token_used_again_ends_the_whole_family(
-    site: Site, ada: Account, superuser: Any
-) -> None:
+async def test_an_old_refresh_token_used_again_ends_the_whole_family(site: Site, ada: Account, superuser: Any) -> None:
     first = await site.log_in(ada)
     second = (await site.refresh(first["refresh_token"])).json()
     await age_rotations(superuser)
@@ -86,9 +84,15 @@ async def test_a_revocation_beside_refreshes_leaves_no_token_alive(site: Site, a
     assert not await site.accepted(tokens["access_token"])
 
 
-@pytest.mark.parametrize(("just_used", "successor_used", "race"), [
-    (True, False, True), (True, True, False), (False, False, False), (False, True, False),
-])
+@pytest.mark.parametrize(
+    ("just_used", "successor_used", "race"),
+    [
+        (True, False, True),
+        (True, True, False),
+        (False, False, False),
+        (False, True, False),
+    ],
+)
 def test_only_a_fresh_rotation_nobody_built_on_is_a_lost_race(
     just_used: bool, successor_used: bool, race: bool
 ) -> None:
@@ -110,7 +114,10 @@ async def test_a_refresh_may_ask_for_less_and_not_for_more(site: Site, ada: Acco
     assert (more.status_code, more.json()["error"]) == (400, "invalid_scope")
     less = await site.refresh(tokens["refresh_token"], scope="openid")
     assert less.json()["scope"] == "openid"
-    whole = await site.refresh(less.json()["refresh_token"])
+    assert less.json()["id_token"]
+    least = await site.refresh(less.json()["refresh_token"], scope="email")
+    assert set(least.json()) == {"access_token", "expires_in", "token_type", "scope", "refresh_token"}
+    whole = await site.refresh(least.json()["refresh_token"])
     assert whole.json()["scope"] == "openid profile email"
 
 
@@ -135,9 +142,7 @@ async def test_a_revoked_access_token_goes_alone(site: Site, ada: Account) -> No
     )
     assert answer.status_code == 200
     assert not await site.accepted(tokens["access_token"])
-    told = await site.http.get(
-        f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['access_token']}"}
-    )
+    told = await site.http.get(f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['access_token']}"})
     assert told.status_code == 401
     assert (await site.refresh(tokens["refresh_token"])).status_code == 200
 
@@ -150,21 +155,23 @@ async def test_only_the_client_a_token_was_given_to_may_revoke_it(site: Site, ad
     assert await site.accepted(tokens["access_token"])
 
 
-@pytest.mark.parametrize(("form", "status"), [
-    ({"client_id": "gpuaas-cli", "token": "never-given"}, 200),
-    ({"client_id": "gpuaas-cli", "token": "x" * 9000}, 200),
-    ({"client_id": "gpuaas-cli", "token": "never-given", "token_type_hint": "nonsense"}, 200),
-    ({"client_id": "gpuaas-cli"}, 400),
-    ({"token": "never-given"}, 401),
-    ({"client_id": "nobody", "token": "never-given"}, 401),
-], ids=str)
+@pytest.mark.parametrize(
+    ("form", "status"),
+    [
+        ({"client_id": "gpuaas-cli", "token": "never-given"}, 200),
+        ({"client_id": "gpuaas-cli", "token": "x" * 9000}, 200),
+        ({"client_id": "gpuaas-cli", "token": "never-given", "token_type_hint": "nonsense"}, 200),
+        ({"client_id": "gpuaas-cli"}, 400),
+        ({"token": "never-given"}, 401),
+        ({"client_id": "nobody", "token": "never-given"}, 401),
+    ],
+    ids=str,
+)
 async def test_revoking_what_does_not_exist_is_done_already(site: Site, form: dict[str, str], status: int) -> None:
     assert (await site.http.post(f"{site.issuer}/revoke", data=form)).status_code == status
 
 
-async def test_a_logout_ends_the_browsers_clients_but_not_one_allowed_to_work_offline(
-    site: Site, ada: Account
-) -> None:
+async def test_a_logout_ends_the_browsers_clients_but_not_one_allowed_to_work_offline(site: Site, ada: Account) -> None:
     browser, here, offline = site.browser(), Login(site), Login(site, scope="openid offline_access")
     tokens = (await here.exchange(await browser.log_in(here, ada))).json()
     kept = (await offline.exchange(await browser.log_in(offline, ada))).json()

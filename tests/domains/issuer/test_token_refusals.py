@@ -22,12 +22,33 @@ REFUSED = [
     ({"grant_type": "client_credentials", "client_id": "gpuaas-cli"}, 400, "unauthorized_client"),
     ({"grant_type": "authorization_code", "client_id": "gpuaas-cli"}, 400, "invalid_request"),
     ({"grant_type": "authorization_code", "client_id": "gpuaas-cli", "code": "x"}, 400, "invalid_request"),
-    ({"grant_type": "authorization_code", "client_id": "gpuaas-cli", "code": "x", "redirect_uri": CALLBACK},
-     400, "invalid_request"),
-    ({"grant_type": "authorization_code", "client_id": "gpuaas-cli", "code": "x", "redirect_uri": CALLBACK,
-      "code_verifier": "short"}, 400, "invalid_request"),
-    ({"grant_type": "authorization_code", "client_id": "gpuaas-cli", "code": "x", "redirect_uri": CALLBACK,
-      "code_verifier": V}, 400, "invalid_grant"),
+    (
+        {"grant_type": "authorization_code", "client_id": "gpuaas-cli", "code": "x", "redirect_uri": CALLBACK},
+        400,
+        "invalid_request",
+    ),
+    (
+        {
+            "grant_type": "authorization_code",
+            "client_id": "gpuaas-cli",
+            "code": "x",
+            "redirect_uri": CALLBACK,
+            "code_verifier": "short",
+        },
+        400,
+        "invalid_request",
+    ),
+    (
+        {
+            "grant_type": "authorization_code",
+            "client_id": "gpuaas-cli",
+            "code": "x",
+            "redirect_uri": CALLBACK,
+            "code_verifier": V,
+        },
+        400,
+        "invalid_grant",
+    ),
     ({"grant_type": "refresh_token", "client_id": "gpuaas-cli"}, 400, "invalid_request"),
     ({"grant_type": "refresh_token", "client_id": "gpuaas-cli", "refresh_token": "x"}, 400, "invalid_grant"),
     ({"grant_type": "refresh_token", "client_id": "gpuaas-cli", "refresh_token": "x" * 9000}, 400, "invalid_grant"),
@@ -35,8 +56,15 @@ REFUSED = [
     ({"grant_type": DEVICE, "client_id": "gpuaas-cli", "device_code": "x"}, 400, "invalid_grant"),
     ({"grant_type": "client_credentials"}, 401, "invalid_client"),
     ({"grant_type": "client_credentials", "client_id": "0190c2a0-0000-7000-8000-000000000000"}, 401, "invalid_client"),
-    ({"grant_type": "client_credentials", "client_id": "0190c2a0-0000-7000-8000-000000000000", "client_secret": "no"},
-     401, "invalid_client"),
+    (
+        {
+            "grant_type": "client_credentials",
+            "client_id": "0190c2a0-0000-7000-8000-000000000000",
+            "client_secret": "no",
+        },
+        401,
+        "invalid_client",
+    ),
 ]
 
 

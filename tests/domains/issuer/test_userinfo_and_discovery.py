@@ -37,9 +37,7 @@ async def test_userinfo_refuses_what_is_no_token_of_ours(site: Site, header: str
 
 async def test_an_id_token_does_not_pass_for_an_access_token(site: Site, ada: Account) -> None:
     tokens = await site.log_in(ada)
-    answer = await site.http.get(
-        f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['id_token']}"}
-    )
+    answer = await site.http.get(f"{site.issuer}/userinfo", headers={"authorization": f"Bearer {tokens['id_token']}"})
     assert answer.status_code == 401
     assert not await site.accepted(tokens["id_token"])
 

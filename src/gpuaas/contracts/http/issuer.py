@@ -9,8 +9,9 @@ import msgspec
 from gpuaas.contracts.http.base import Email, OneTime, PageQuery, Reason, Request, Response, ShownOnce, Title
 
 Password = Annotated[str, msgspec.Meta(min_length=1, max_length=200, description="Any characters.")]
-NewPassword = Annotated[str, msgspec.Meta(
-    min_length=10, max_length=200, description="Any characters; what is guessed first is refused.")]
+NewPassword = Annotated[
+    str, msgspec.Meta(min_length=10, max_length=200, description="Any characters; what is guessed first is refused.")
+]
 
 
 class PasswordChange(Request, frozen=True, kw_only=True):

@@ -24,12 +24,24 @@ _VERIFIER = re.compile(r"^[A-Za-z0-9._~-]{43,128}$")
 _SCOPE = re.compile(r"^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$")
 _AGE = re.compile(r"^\d{1,9}$", re.ASCII)
 _UNSUPPORTED = (
-    ("request", Error.REQUEST_NOT_SUPPORTED), ("request_uri", Error.REQUEST_URI_NOT_SUPPORTED),
+    ("request", Error.REQUEST_NOT_SUPPORTED),
+    ("request_uri", Error.REQUEST_URI_NOT_SUPPORTED),
     ("registration", Error.REGISTRATION_NOT_SUPPORTED),
 )
 NAMES = (
-    "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge", "code_challenge_method",
-    "prompt", "max_age", "login_hint", "id_token_hint", "response_mode",
+    "response_type",
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "state",
+    "nonce",
+    "code_challenge",
+    "code_challenge_method",
+    "prompt",
+    "max_age",
+    "login_hint",
+    "id_token_hint",
+    "response_mode",
 )
 
 
@@ -70,9 +82,15 @@ def read(issuer: Issuer, sent: Mapping[str, str]) -> AuthorizationRequest:
     if problem is not None:
         raise RequestRefused(refusal(issuer, redirect_uri, sent.get("state"), *problem))
     return AuthorizationRequest(
-        client=client, redirect_uri=redirect_uri, scopes=granted_scopes(sent["scope"]), state=sent.get("state"),
-        nonce=sent.get("nonce"), code_challenge=sent["code_challenge"], prompts=_prompts(sent),
-        max_age=int(sent["max_age"]) if "max_age" in sent else None, login_hint=sent.get("login_hint", ""),
+        client=client,
+        redirect_uri=redirect_uri,
+        scopes=granted_scopes(sent["scope"]),
+        state=sent.get("state"),
+        nonce=sent.get("nonce"),
+        code_challenge=sent["code_challenge"],
+        prompts=_prompts(sent),
+        max_age=int(sent["max_age"]) if "max_age" in sent else None,
+        login_hint=sent.get("login_hint", ""),
         id_token_hint=sent.get("id_token_hint", ""),
     )
 
@@ -130,9 +148,15 @@ def success(issuer: Issuer, request: AuthorizationRequest, code: str) -> str:
 
 def refusal(issuer: Issuer, redirect_uri: str, state: str | None, error: Error, description: str) -> str:
     kept = state if state is not None and len(state) <= MAX_TEXT else None
-    return _answer(redirect_uri, {
-        "error": error, "error_description": description, "state": kept, "iss": issuer.url,
-    })
+    return _answer(
+        redirect_uri,
+        {
+            "error": error,
+            "error_description": description,
+            "state": kept,
+            "iss": issuer.url,
+        },
+    )
 
 
 def _answer(redirect_uri: str, fields: Mapping[str, str | None]) -> str:

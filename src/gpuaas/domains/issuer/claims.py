@@ -37,9 +37,18 @@ def access(
 ) -> dict[str, Any]:
     """Our API always learns who it is, whatever the client may know: the token is for the API."""
     return {
-        "iss": issuer, "sub": person.subject, "aud": AUDIENCE, "exp": now + seconds, "iat": now, "jti": jti,
-        "client_id": client_id, "scope": " ".join(scopes), "sid": sid,
-        "email": person.email, "email_verified": person.email_verified, "name": person.name,
+        "iss": issuer,
+        "sub": person.subject,
+        "aud": AUDIENCE,
+        "exp": now + seconds,
+        "iat": now,
+        "jti": jti,
+        "client_id": client_id,
+        "scope": " ".join(scopes),
+        "sid": sid,
+        "email": person.email,
+        "email_verified": person.email_verified,
+        "name": person.name,
     }
 
 
@@ -48,19 +57,41 @@ def machine_access(
 ) -> dict[str, Any]:
     """For a service account: subject and client are the same (RFC 9068, 2.2)."""
     return {
-        "iss": issuer, "sub": account_id, "aud": AUDIENCE, "exp": now + seconds, "iat": now, "jti": jti,
-        "client_id": account_id, "name": name, KIND_CLAIM: SERVICE_ACCOUNT_KIND, KEY_CLAIM: key_id,
+        "iss": issuer,
+        "sub": account_id,
+        "aud": AUDIENCE,
+        "exp": now + seconds,
+        "iat": now,
+        "jti": jti,
+        "client_id": account_id,
+        "name": name,
+        KIND_CLAIM: SERVICE_ACCOUNT_KIND,
+        KEY_CLAIM: key_id,
     }
 
 
 def identity(
-    person: Person, *, issuer: str, client_id: str, scopes: list[str], sid: str, nonce: str | None,
-    auth_time: datetime, access_token: str, now: int, seconds: int,
+    person: Person,
+    *,
+    issuer: str,
+    client_id: str,
+    scopes: list[str],
+    sid: str,
+    nonce: str | None,
+    auth_time: datetime,
+    access_token: str,
+    now: int,
+    seconds: int,
 ) -> dict[str, Any]:
     said = {
         **about(person, scopes),
-        "iss": issuer, "aud": client_id, "exp": now + seconds, "iat": now, "auth_time": int(auth_time.timestamp()),
-        "sid": sid, "at_hash": at_hash(access_token),
+        "iss": issuer,
+        "aud": client_id,
+        "exp": now + seconds,
+        "iat": now,
+        "auth_time": int(auth_time.timestamp()),
+        "sid": sid,
+        "at_hash": at_hash(access_token),
     }
     return said if nonce is None else {**said, "nonce": nonce}
 

@@ -52,15 +52,22 @@ def first_party(public_url: str) -> dict[str, Client]:
     loopback = frozenset({"http://127.0.0.1/callback", "http://[::1]/callback"})
     clients = (
         Client(
-            id=CLI, name="GPUaaS command line", redirects=loopback, logout_redirects=loopback,
+            id=CLI,
+            name="GPUaaS command line",
+            redirects=loopback,
+            logout_redirects=loopback,
             grants=frozenset({Grant.CODE, Grant.REFRESH, Grant.DEVICE}),
         ),
         Client(
-            id=CONSOLE, name="GPUaaS console", logout_redirects=home,
+            id=CONSOLE,
+            name="GPUaaS console",
+            logout_redirects=home,
             redirects=home | {f"{public_url}/auth/callback", f"{public_url}/console/auth/callback"},
         ),
         Client(
-            id=API, name="GPUaaS", logout_redirects=home | {f"{public_url}/api/v1/auth/logged-out"},
+            id=API,
+            name="GPUaaS",
+            logout_redirects=home | {f"{public_url}/api/v1/auth/logged-out"},
             redirects=home | loopback | {f"{public_url}/api/v1/auth/callback", f"{public_url}/auth/callback"},
         ),
     )

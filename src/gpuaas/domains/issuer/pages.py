@@ -51,18 +51,23 @@ def policy(form_targets: str) -> str:
 
 def login(*, action: str, token: str, client: str, email: str, alert: str = "") -> str:
     focus_email, focus_password = (" autofocus", "") if not email else ("", " autofocus")
-    return _page("Log in", f"""
+    return _page(
+        "Log in",
+        f"""
 <h1>Log in</h1><p class="soft">to continue to {escape(client)}</p>{_alert(alert)}
 <form method="post" action="{escape(action)}">{_token(token)}
 <label>Email<input type="email" name="email" value="{escape(email)}" autocomplete="username" required maxlength="254"
  spellcheck="false" autocapitalize="none"{focus_email}></label>
 <label>Password<input type="password" name="password" autocomplete="current-password" required
  maxlength="{MAX_LENGTH}"{focus_password}></label>
-<button type="submit">Log in</button></form>""")
+<button type="submit">Log in</button></form>""",
+    )
 
 
 def choose_password(*, action: str, token: str, ticket: str, email: str, alert: str = "") -> str:
-    return _page("Choose a password", f"""
+    return _page(
+        "Choose a password",
+        f"""
 <h1>Choose a password</h1><p class="soft">The one you were given works once. Choose your own, of at least
 {MIN_LENGTH} characters; several words in a row are easy to keep in mind.</p>{_alert(alert)}
 <form method="post" action="{escape(action)}">{_token(token)}
@@ -72,20 +77,26 @@ def choose_password(*, action: str, token: str, ticket: str, email: str, alert: 
  minlength="{MIN_LENGTH}" maxlength="{MAX_LENGTH}"></label>
 <label>The same again<input type="password" name="again" autocomplete="new-password" required
  minlength="{MIN_LENGTH}" maxlength="{MAX_LENGTH}"></label>
-<button type="submit">Save and continue</button></form>""")
+<button type="submit">Save and continue</button></form>""",
+    )
 
 
 def device_entry(*, action: str, token: str, user_code: str = "", email: str = "", alert: str = "") -> str:
-    return _page("Connect a device", f"""
+    return _page(
+        "Connect a device",
+        f"""
 <h1>Connect a device</h1><p class="soft">Enter the code your device or terminal shows.</p>{_alert(alert)}
 <form method="post" action="{escape(action)}">{_token(token)}
 <label>Code<input class="code" name="user_code" value="{escape(user_code)}" required maxlength="40" autofocus
  autocomplete="off" spellcheck="false" autocapitalize="characters" placeholder="XXXX-XXXX"></label>
-<button type="submit" name="answer" value="look">Continue</button></form>{_signed_in(email)}""")
+<button type="submit" name="answer" value="look">Continue</button></form>{_signed_in(email)}""",
+    )
 
 
 def device_confirm(*, action: str, token: str, user_code: str, client: str, requested_from: str, email: str) -> str:
-    return _page("Allow this device?", f"""
+    return _page(
+        "Allow this device?",
+        f"""
 <h1>Allow this device?</h1><p>Compare: the device must show exactly this code.</p>
 <p class="big">{escape(user_code)}</p>
 <dl><dt>Program</dt><dd>{escape(client)}</dd><dt>Asked from</dt><dd>{escape(requested_from)}</dd>
@@ -94,19 +105,23 @@ def device_confirm(*, action: str, token: str, user_code: str, client: str, requ
 <form method="post" action="{escape(action)}">{_token(token)}
 <input type="hidden" name="user_code" value="{escape(user_code)}">
 <button type="submit" name="answer" value="allow">Allow</button>
-<button type="submit" name="answer" value="deny" class="quiet">Deny</button></form>""")
+<button type="submit" name="answer" value="deny" class="quiet">Deny</button></form>""",
+    )
 
 
 def logout_confirm(*, action: str, token: str, email: str) -> str:
-    return _page("Log out?", f"""
+    return _page(
+        "Log out?",
+        f"""
 <h1>Log out?</h1><p class="soft">You are logged in as {escape(email)}.</p>
 <form method="post" action="{escape(action)}">{_token(token)}
-<button type="submit">Log out</button></form>""")
+<button type="submit">Log out</button></form>""",
+    )
 
 
 def message(title: str, text: str) -> str:
     """Something to read and nothing to do."""
-    return _page(title, f"<h1>{escape(title)}</h1><p role=\"status\">{escape(text)}</p>")
+    return _page(title, f'<h1>{escape(title)}</h1><p role="status">{escape(text)}</p>')
 
 
 def _page(title: str, body: str) -> str:

@@ -50,9 +50,7 @@ def desk(cx: Context) -> Desk:
 # ── for programs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@operation(
-    "GET", "/oidc/.well-known/openid-configuration", lane=Lane.DEFAULT, wire=Wire.OAUTH, transaction=False
-)
+@operation("GET", "/oidc/.well-known/openid-configuration", lane=Lane.DEFAULT, wire=Wire.OAUTH, transaction=False)
 async def oidc_discovery(cx: PublicContext, exchange: Exchange) -> Raw:
     """What the built-in issuer is and supports (OpenID Connect Discovery)."""
     return _json(desk(cx).issuer.discovery())
@@ -141,9 +139,11 @@ async def _password_prepare(cx: PublicContext, exchange: Exchange) -> Any:
 async def oidc_password(cx: PublicContext, exchange: Exchange) -> Raw:
     """Choose a password in place of a temporary one."""
     browser = _browser(cx, exchange)
-    return _shown(cx, browser, await browsers.password_choose(
-        cx.tx, desk(cx), browser, exchange.query, exchange.form, cx.prepared
-    ))
+    return _shown(
+        cx,
+        browser,
+        await browsers.password_choose(cx.tx, desk(cx), browser, exchange.query, exchange.form, cx.prepared),
+    )
 
 
 @operation("GET", "/oidc/device", lane=Lane.DEFAULT, wire=Wire.PAGE)
@@ -172,9 +172,11 @@ async def oidc_logout(cx: PublicContext, exchange: Exchange) -> Raw:
 async def oidc_logout_post(cx: PublicContext, exchange: Exchange) -> Raw:
     """The same for clients that post, and for people who agreed."""
     browser = _browser(cx, exchange)
-    return _shown(cx, browser, await browsers.logout(
-        cx.tx, desk(cx), browser, {**exchange.query, **exchange.form}, confirmed=browser.genuine
-    ))
+    return _shown(
+        cx,
+        browser,
+        await browsers.logout(cx.tx, desk(cx), browser, {**exchange.query, **exchange.form}, confirmed=browser.genuine),
+    )
 
 
 # ── logins and keys, in the API ──────────────────────────────────────────────────────────────────────────────────────
@@ -182,14 +184,23 @@ async def oidc_logout_post(cx: PublicContext, exchange: Exchange) -> Raw:
 
 async def _change_prepare(cx: UserContext, wanted: PasswordChange) -> service.PasswordChanging:
     return await service.password_change_prepare(
-        cx.db, desk(cx), cx.parts.get(Passwords), cx.actor, current=wanted.current_password,
+        cx.db,
+        desk(cx),
+        cx.parts.get(Passwords),
+        cx.actor,
+        current=wanted.current_password,
         wanted=wanted.new_password,
     )
 
 
 @operation(
-    "POST", "/users/me/password", permission=P.SELF, lane=Lane.AUTH, audit="issuer.password_change",
-    prepare=_change_prepare, errors=(Code.PASSWORD_REFUSED, Code.PASSWORD_WRONG, Code.PASSWORD_ELSEWHERE),
+    "POST",
+    "/users/me/password",
+    permission=P.SELF,
+    lane=Lane.AUTH,
+    audit="issuer.password_change",
+    prepare=_change_prepare,
+    errors=(Code.PASSWORD_REFUSED, Code.PASSWORD_WRONG, Code.PASSWORD_ELSEWHERE),
 )
 async def password_change(cx: UserContext, wanted: PasswordChange) -> Done:
     """Change your password at the built-in issuer. Your other sessions and tokens end."""
@@ -214,8 +225,14 @@ async def _create_prepare(cx: PlatformContext, wanted: IssuerAccountCreate) -> t
 
 
 @operation(
-    "POST", "/platform/issuer/accounts", permission=P.USERS_MANAGE, lane=Lane.ADMIN, audit="issuer.account_create",
-    status=201, prepare=_create_prepare, errors=(Code.ISSUER_ACCOUNT_EXISTS,),
+    "POST",
+    "/platform/issuer/accounts",
+    permission=P.USERS_MANAGE,
+    lane=Lane.ADMIN,
+    audit="issuer.account_create",
+    status=201,
+    prepare=_create_prepare,
+    errors=(Code.ISSUER_ACCOUNT_EXISTS,),
 )
 async def issuer_account_create(cx: PlatformContext, wanted: IssuerAccountCreate) -> IssuerAccountOpened:
     """Open a login at the built-in issuer. Its temporary password is shown once and works once."""
@@ -224,15 +241,18 @@ async def issuer_account_create(cx: PlatformContext, wanted: IssuerAccountCreate
     return IssuerAccountOpened(id=account.id, email=account.email, temporary_password=password)
 
 
-async def _reset_prepare(
-    cx: PlatformContext, account_id: UUID, wanted: IssuerAccountPasswordReset
-) -> tuple[str, str]:
+async def _reset_prepare(cx: PlatformContext, account_id: UUID, wanted: IssuerAccountPasswordReset) -> tuple[str, str]:
     return await accounts.temporary_password(cx.parts.get(Passwords))
 
 
 @operation(
-    "POST", "/platform/issuer/accounts/{account_id}/password-reset", permission=P.USERS_MANAGE, lane=Lane.ADMIN,
-    audit="issuer.password_reset", prepare=_reset_prepare, errors=(Code.ISSUER_ACCOUNT_MISSING,),
+    "POST",
+    "/platform/issuer/accounts/{account_id}/password-reset",
+    permission=P.USERS_MANAGE,
+    lane=Lane.ADMIN,
+    audit="issuer.password_reset",
+    prepare=_reset_prepare,
+    errors=(Code.ISSUER_ACCOUNT_MISSING,),
 )
 async def issuer_account_password_reset(
     cx: PlatformContext, account_id: UUID, wanted: IssuerAccountPasswordReset
@@ -256,9 +276,7 @@ async def issuer_key_rotate(cx: PlatformContext, wanted: IssuerKeyRotate) -> Iss
     """Make a new signing key: published now, signing in a few minutes; what the old one signed counts for a day more.
 
     With `distrust_old` the new one signs at once and nothing the old ones signed counts any more."""
-    return _key_list(await service.keys_rotate(
-        cx.tx, cx.parts.get(SigningKeys), distrust_old=wanted.distrust_old
-    ))
+    return _key_list(await service.keys_rotate(cx.tx, cx.parts.get(SigningKeys), distrust_old=wanted.distrust_old))
 
 
 # ── shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -298,8 +316,10 @@ def _browser(cx: Context, exchange: Exchange) -> Browser:
     made = "" if forgery.usable(known) else forgery.new_cookie()
     hosts = frozenset({issuer.host, cx.headers.get(b"host", b"").decode("latin-1")})
     return Browser(
-        session_cookie=sent.get(cookies.session_name(issuer), ""), form_token=forgery.form_token(made or known),
-        new_form_cookie=made, genuine=forgery.genuine(known, exchange.form.get("form_token", ""), cx.headers, hosts),
+        session_cookie=sent.get(cookies.session_name(issuer), ""),
+        form_token=forgery.form_token(made or known),
+        new_form_cookie=made,
+        genuine=forgery.genuine(known, exchange.form.get("form_token", ""), cx.headers, hosts),
     )
 
 
@@ -324,24 +344,31 @@ def _set_cookies(at: Desk, browser: Browser, outcome: Outcome) -> list[tuple[str
     if outcome.session_cookie is not None:
         seconds = at.session_seconds if outcome.session_cookie else 0
         wanted.append((cookies.session_name(at.issuer), outcome.session_cookie, seconds))
-    return [
-        ("set-cookie", cookies.cookie(at.issuer, name, value, seconds=seconds)) for name, value, seconds in wanted
-    ]
+    return [("set-cookie", cookies.cookie(at.issuer, name, value, seconds=seconds)) for name, value, seconds in wanted]
 
 
 def _account_view(account: Account) -> IssuerAccountView:
     return IssuerAccountView(
-        id=account.id, email=account.email, name=account.name, must_change_password=account.must_change,
-        created_at=account.created_at, password_changed_at=account.password_changed_at,
+        id=account.id,
+        email=account.email,
+        name=account.name,
+        must_change_password=account.must_change,
+        created_at=account.created_at,
+        password_changed_at=account.password_changed_at,
         last_login_at=account.last_login_at,
     )
 
 
 def _key_list(keys: list[PublicKey]) -> IssuerKeyList:
-    return IssuerKeyList(keys=[
-        IssuerKeyView(
-            key_id=key.key_id, algorithm=key.jwk["alg"], signs_from=key.signs_from, signs_until=key.signs_until,
-            valid_until=key.valid_until,
-        )
-        for key in keys
-    ])
+    return IssuerKeyList(
+        keys=[
+            IssuerKeyView(
+                key_id=key.key_id,
+                algorithm=key.jwk["alg"],
+                signs_from=key.signs_from,
+                signs_until=key.signs_until,
+                valid_until=key.valid_until,
+            )
+            for key in keys
+        ]
+    )

@@ -81,9 +81,7 @@ async def password_change_prepare(
         )
     if attempt.account is None:
         raise _fault(Code.PASSWORD_WRONG)
-    return PasswordChanging(
-        account=attempt.account, family=family, password_hash=await passwords.hash(normal(wanted))
-    )
+    return PasswordChanging(account=attempt.account, family=family, password_hash=await passwords.hash(normal(wanted)))
 
 
 async def password_change(tx: Tx, change: PasswordChanging) -> None:

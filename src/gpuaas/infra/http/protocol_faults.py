@@ -18,9 +18,17 @@ def protocol_answer(fault: Fault, wire: Wire, correlation_id: str, headers: Head
     if wire is Wire.PAGE:
         return Answer(fault.status, _page(fault, correlation_id), _HTML, (*headers, _POLICY))
     status = 400 if fault.status in (415, 422) else fault.status  # the RFC knows one status for what it cannot read
-    return Answer(status, msgspec.json.encode({
-        "error": _error(fault), "error_description": fault.message, "correlation_id": correlation_id,
-    }), headers=headers)
+    return Answer(
+        status,
+        msgspec.json.encode(
+            {
+                "error": _error(fault),
+                "error_description": fault.message,
+                "correlation_id": correlation_id,
+            }
+        ),
+        headers=headers,
+    )
 
 
 def _error(fault: Fault) -> str:
@@ -33,6 +41,6 @@ def _page(fault: Fault, correlation_id: str) -> bytes:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width"><title>GPUaaS</title>'
-        f"<main><h1>That did not work</h1><p role=\"alert\">{escape(fault.message)}</p>"
+        f'<main><h1>That did not work</h1><p role="alert">{escape(fault.message)}</p>'
         f"<p><small>Correlation id: {escape(correlation_id)}</small></p></main></html>\n"
     ).encode()

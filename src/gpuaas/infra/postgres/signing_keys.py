@@ -61,9 +61,7 @@ async def valid_jwks(tx: Tx, purpose: str) -> list[str]:
     return [row["public_jwk"] for row in await tx.rows(VALID, purpose)]
 
 
-async def add(
-    tx: Tx, purpose: str, key_id: str, public_jwk: str, private_sealed: bytes, *, lead_seconds: int
-) -> None:
+async def add(tx: Tx, purpose: str, key_id: str, public_jwk: str, private_sealed: bytes, *, lead_seconds: int) -> None:
     await tx.run(ADD, key_id, purpose, public_jwk, private_sealed, lead_seconds)
 
 

@@ -22,6 +22,4 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def person(self) -> Person:
-        return Person(
-            subject=str(self.id), email=self.email, email_verified=self.email_verified, name=self.name
-        )
+        return Person(subject=str(self.id), email=self.email, email_verified=self.email_verified, name=self.name)

@@ -36,9 +36,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     new_hash: str | None = None
 
 
-async def login_try(
-    db: Database, passwords: Passwords, policy: PolicyReader, *, email: str, password: str
-) -> Attempt:
+async def login_try(db: Database, passwords: Passwords, policy: PolicyReader, *, email: str, password: str) -> Attempt:
     """Before any transaction: pay for the try, then check the password, known address or not."""
     email = normal_email(email)
     if not email or len(email) > MAX_EMAIL or not 0 < len(password) <= MAX_LENGTH:
@@ -96,7 +94,11 @@ async def account_ensure(tx: Tx, *, email: str, password: str, name: str) -> Acc
     if known is not None:
         return known
     return await store.add(
-        tx, email=normal_email(email), email_verified=True, name=name, password_hash=hash_now(normal(password)),
+        tx,
+        email=normal_email(email),
+        email_verified=True,
+        name=name,
+        password_hash=hash_now(normal(password)),
         must_change=False,
     )
 

@@ -62,9 +62,7 @@ async def page(tx: Tx, after: UUID, email: str | None, limit: int) -> list[Accou
     return [decode(Account, row) for row in await tx.rows(LIST, after, email, limit)]
 
 
-async def add(
-    tx: Tx, *, email: str, email_verified: bool, name: str, password_hash: str, must_change: bool
-) -> Account:
+async def add(tx: Tx, *, email: str, email_verified: bool, name: str, password_hash: str, must_change: bool) -> Account:
     with conflicts({"issuer_accounts_one_email": Code.ISSUER_ACCOUNT_EXISTS}):
         row = await tx.row(ADD, new_id(), email, email_verified, name, password_hash, must_change)
     return _one(row)

@@ -47,9 +47,11 @@ async def authorize(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str
     if session is not None and await _may_stay(tx, desk, request, session):
         return await _code(tx, desk, request, session)
     if "none" in request.prompts:
-        return Outcome(redirect=authorization.refusal(
-            desk.issuer, request.redirect_uri, request.state, Error.LOGIN_REQUIRED, "nobody is logged in"
-        ))
+        return Outcome(
+            redirect=authorization.refusal(
+                desk.issuer, request.redirect_uri, request.state, Error.LOGIN_REQUIRED, "nobody is logged in"
+            )
+        )
     return login_page(desk, browser, sent, email=request.login_hint[: accounts.MAX_EMAIL])
 
 
@@ -69,8 +71,15 @@ async def _may_stay(tx: Tx, desk: Desk, request: AuthorizationRequest, session: 
 
 
 def login_page(
-    desk: Desk, browser: Browser, sent: Mapping[str, str], *, email: str = "", alert: str = "", status: int = 200,
-    retry_after: int = 0, happened: str = "",
+    desk: Desk,
+    browser: Browser,
+    sent: Mapping[str, str],
+    *,
+    email: str = "",
+    alert: str = "",
+    status: int = 200,
+    retry_after: int = 0,
+    happened: str = "",
 ) -> Outcome:
     """The login form; it carries the request it interrupts in its action."""
     client, targets = _whom(desk, sent)
@@ -78,7 +87,10 @@ def login_page(
         html=pages.login(
             action=_action(desk, "login", sent), token=browser.form_token, client=client, email=email, alert=alert
         ),
-        status=status, form_targets=targets, retry_after=retry_after, happened=happened,
+        status=status,
+        form_targets=targets,
+        retry_after=retry_after,
+        happened=happened,
     )
 
 
@@ -98,16 +110,20 @@ def _action(desk: Desk, name: str, sent: Mapping[str, str]) -> str:
     return f"{desk.issuer.path}/{name}?{urlencode(kept)}"
 
 
-async def login(
-    tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], attempt: Attempt | None
-) -> Outcome:
+async def login(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], attempt: Attempt | None) -> Outcome:
     """What follows a password that was tried. `sent` is the request the login interrupts."""
     if attempt is None:
         return login_page(desk, browser, sent, alert=STALE_FORM, status=400)
     if attempt.wait_seconds > 0:
         wait = math.ceil(attempt.wait_seconds)
         return login_page(
-            desk, browser, sent, email=attempt.email, status=429, retry_after=wait, happened="waiting",
+            desk,
+            browser,
+            sent,
+            email=attempt.email,
+            status=429,
+            retry_after=wait,
+            happened="waiting",
             alert=f"Too many wrong passwords. Try again in {wait} seconds.",
         )
     if attempt.account is None:
@@ -120,26 +136,37 @@ async def login(
     return await _logged_in(tx, desk, browser, sent, attempt.account)
 
 
-async def _ask_for_password(
-    tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], account: Account
-) -> Outcome:
+async def _ask_for_password(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], account: Account) -> Outcome:
     signer = await desk.keys.signer(tx, Purpose.ISSUER)
-    ticket = signer.token({
-        "iss": desk.issuer.url, "sub": str(account.id), "version": account.password_version,
-        "exp": clock.epoch_s() + TICKET_SECONDS,
-    }, typ=TICKET_TYP)
+    ticket = signer.token(
+        {
+            "iss": desk.issuer.url,
+            "sub": str(account.id),
+            "version": account.password_version,
+            "exp": clock.epoch_s() + TICKET_SECONDS,
+        },
+        typ=TICKET_TYP,
+    )
     return _password_page(desk, browser, sent, ticket, account.email, happened="temporary password")
 
 
 def _password_page(
-    desk: Desk, browser: Browser, sent: Mapping[str, str], ticket: str, email: str, *, alert: str = "",
+    desk: Desk,
+    browser: Browser,
+    sent: Mapping[str, str],
+    ticket: str,
+    email: str,
+    *,
+    alert: str = "",
     happened: str = "",
 ) -> Outcome:
     return Outcome(
         html=pages.choose_password(
             action=_action(desk, "password", sent), token=browser.form_token, ticket=ticket, email=email, alert=alert
         ),
-        status=400 if alert else 200, form_targets=_whom(desk, sent)[1], happened=happened,
+        status=400 if alert else 200,
+        form_targets=_whom(desk, sent)[1],
+        happened=happened,
     )
 
 
@@ -162,7 +189,11 @@ async def password_prepare(
 
 
 async def password_choose(
-    tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], form: Mapping[str, str],
+    tx: Tx,
+    desk: Desk,
+    browser: Browser,
+    sent: Mapping[str, str],
+    form: Mapping[str, str],
     prepared: tuple[Account, str, str] | None,
 ) -> Outcome:
     if prepared is None:
@@ -177,16 +208,12 @@ async def password_choose(
     return await _logged_in(tx, desk, browser, sent, changed)
 
 
-async def _logged_in(
-    tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], account: Account
-) -> Outcome:
+async def _logged_in(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], account: Account) -> Outcome:
     """Begin the session under a new cookie, and go on with what the login interrupted."""
     before = await sessions.session_get(tx, browser.session_cookie)
     if before is not None and before.account_id != account.id:
         await session_end(tx, before.id)
-    session, cookie = await sessions.session_begin(
-        tx, account.id, seconds=desk.session_seconds, before=before
-    )
+    session, cookie = await sessions.session_begin(tx, account.id, seconds=desk.session_seconds, before=before)
     if sent.get("flow") == "device":
         typed = urlencode({"user_code": sent["user_code"][:40]}) if sent.get("user_code") else ""
         outcome = Outcome(redirect=f"{desk.issuer.path}/device?{typed}".rstrip("?"))
@@ -203,8 +230,12 @@ async def _logged_in(
 
 def _with_session(outcome: Outcome, cookie: str, account: Account) -> Outcome:
     return Outcome(
-        html=outcome.html, redirect=outcome.redirect, status=outcome.status, session_cookie=cookie,
-        happened="logged in", subject=str(account.id),
+        html=outcome.html,
+        redirect=outcome.redirect,
+        status=outcome.status,
+        session_cookie=cookie,
+        happened="logged in",
+        subject=str(account.id),
     )
 
 

@@ -43,19 +43,27 @@ async def device_begin(
     user_code = await _add(tx, client, device_code, scopes, requested_from, seconds)
     page, shown = f"{desk.issuer.url}/device", user_codes.shown(user_code)
     return DeviceAuthorization(
-        device_code=device_code, user_code=shown, verification_uri=page,
-        verification_uri_complete=f"{page}?user_code={shown}", expires_in=seconds, interval=INTERVAL_SECONDS,
+        device_code=device_code,
+        user_code=shown,
+        verification_uri=page,
+        verification_uri_complete=f"{page}?user_code={shown}",
+        expires_in=seconds,
+        interval=INTERVAL_SECONDS,
     )
 
 
-async def _add(
-    tx: Tx, client: Client, device_code: str, scopes: list[str], requested_from: str, seconds: int
-) -> str:
+async def _add(tx: Tx, client: Client, device_code: str, scopes: list[str], requested_from: str, seconds: int) -> str:
     for _ in range(_TRIES):
         user_code = user_codes.new()
         if await store.add(
-            tx, token_hash(device_code), user_code, client_id=client.id, scopes=scopes,
-            requested_from=requested_from, interval_seconds=INTERVAL_SECONDS, seconds=seconds,
+            tx,
+            token_hash(device_code),
+            user_code,
+            client_id=client.id,
+            scopes=scopes,
+            requested_from=requested_from,
+            interval_seconds=INTERVAL_SECONDS,
+            seconds=seconds,
         ):
             return user_code
     raise Unavailable(Code.OVERLOADED, "Too many device logins are waiting. Try again.", retry_after=5)
@@ -72,7 +80,8 @@ async def device_redeem(tx: Tx, desk: Desk, client: Client, device_code: str) ->
         if found is not None and found.family_id is not None:
             await grants.family_end(tx, found.family_id, "device code used twice")
         raise OAuthRefusal(
-            Error.INVALID_GRANT, "the device code was used before; what it gave is revoked",
+            Error.INVALID_GRANT,
+            "the device code was used before; what it gave is revoked",
             happened="device code used twice",
         )
     _require_allowed(found, too_soon=too_soon)
@@ -110,14 +119,18 @@ async def device_page(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, s
     return await _entry(tx, desk, browser, session, typed)
 
 
-async def _entry(
-    tx: Tx, desk: Desk, browser: Browser, session: Session, typed: str, alert: str = ""
-) -> Outcome:
+async def _entry(tx: Tx, desk: Desk, browser: Browser, session: Session, typed: str, alert: str = "") -> Outcome:
     account = await browsers.account_of(tx, session)
-    return Outcome(html=pages.device_entry(
-        action=f"{desk.issuer.path}/device", token=browser.form_token, user_code=typed, email=account.email,
-        alert=alert,
-    ), status=400 if alert else 200)
+    return Outcome(
+        html=pages.device_entry(
+            action=f"{desk.issuer.path}/device",
+            token=browser.form_token,
+            user_code=typed,
+            email=account.email,
+            alert=alert,
+        ),
+        status=400 if alert else 200,
+    )
 
 
 async def device_answer(tx: Tx, desk: Desk, browser: Browser, form: Mapping[str, str]) -> Outcome:
@@ -140,21 +153,30 @@ async def device_answer(tx: Tx, desk: Desk, browser: Browser, form: Mapping[str,
 
 async def _question(tx: Tx, desk: Desk, browser: Browser, session: Session, waiting: DeviceCode) -> Outcome:
     account = await browsers.account_of(tx, session)
-    return Outcome(html=pages.device_confirm(
-        action=f"{desk.issuer.path}/device", token=browser.form_token, user_code=user_codes.shown(waiting.user_code),
-        client=desk.issuer.clients[waiting.client_id].name, requested_from=waiting.requested_from,
-        email=account.email,
-    ))
+    return Outcome(
+        html=pages.device_confirm(
+            action=f"{desk.issuer.path}/device",
+            token=browser.form_token,
+            user_code=user_codes.shown(waiting.user_code),
+            client=desk.issuer.clients[waiting.client_id].name,
+            requested_from=waiting.requested_from,
+            email=account.email,
+        )
+    )
 
 
 async def _decide(tx: Tx, code: str, session: Session, *, allow: bool) -> Outcome:
     to = DeviceState.APPROVED if allow else DeviceState.DENIED
     if await store.move_by_person(tx, code, to=to, session=session) is None:
         return Outcome(html=pages.message("Too late", WRONG_CODE), status=400)
-    said = ("Your device is connected", "You can close this window and go on there.") if allow else (
-        "The login was denied", "Nothing was given to the device. You can close this window.")
+    said = (
+        ("Your device is connected", "You can close this window and go on there.")
+        if allow
+        else ("The login was denied", "Nothing was given to the device. You can close this window.")
+    )
     return Outcome(
-        html=pages.message(*said), happened="device allowed" if allow else "device denied",
+        html=pages.message(*said),
+        happened="device allowed" if allow else "device denied",
         subject=str(session.account_id),
     )
 

@@ -40,13 +40,21 @@ PRUNE = "DELETE FROM issuer_device_codes WHERE expires_at < now() - interval '1 
 
 
 async def add(
-    tx: Tx, device_hash: bytes, user_code: str, *, client_id: str, scopes: list[str], requested_from: str,
-    interval_seconds: int, seconds: int,
+    tx: Tx,
+    device_hash: bytes,
+    user_code: str,
+    *,
+    client_id: str,
+    scopes: list[str],
+    requested_from: str,
+    interval_seconds: int,
+    seconds: int,
 ) -> bool:
     """False when a live code has the same letters."""
-    return await tx.value(
-        ADD, device_hash, user_code, client_id, scopes, requested_from, interval_seconds, seconds
-    ) is not None
+    return (
+        await tx.value(ADD, device_hash, user_code, client_id, scopes, requested_from, interval_seconds, seconds)
+        is not None
+    )
 
 
 async def poll(tx: Tx, device_hash: bytes, client_id: str) -> bool | None:
@@ -64,9 +72,9 @@ async def pending(tx: Tx, user_code: str) -> DeviceCode | None:
 
 
 async def move_by_person(tx: Tx, user_code: str, *, to: DeviceState, session: Session) -> DeviceCode | None:
-    return _code(await tx.row(
-        MOVE_BY_PERSON, user_code, to, _sources(to), session.account_id, session.id, session.auth_time
-    ))
+    return _code(
+        await tx.row(MOVE_BY_PERSON, user_code, to, _sources(to), session.account_id, session.id, session.auth_time)
+    )
 
 
 async def move_by_device(tx: Tx, device_hash: bytes, *, to: DeviceState, family_id: UUID) -> DeviceCode | None:

@@ -46,12 +46,12 @@ class RefreshToken(msgspec.Struct, frozen=True, kw_only=True):
     successor_used: bool
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     """The token endpoint's answer (RFC 6749, 5.1)."""
 
     access_token: str
-    token_type: str
     expires_in: int
-    scope: str | None = None
-    refresh_token: str | None = None
-    id_token: str | None = None
+    token_type: str = "Bearer"  # noqa: S105 # the name of a scheme, not a secret
+    scope: str | msgspec.UnsetType = msgspec.UNSET
+    refresh_token: str | msgspec.UnsetType = msgspec.UNSET
+    id_token: str | msgspec.UnsetType = msgspec.UNSET

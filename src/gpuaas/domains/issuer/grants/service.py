@@ -7,6 +7,8 @@ and whose successor nobody has used: the client's own two requests raced. It is 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+import msgspec
+
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE
 from gpuaas.domains.identity.sessions import service as credentials
@@ -32,11 +34,23 @@ MAX_TOKEN = 4096
 
 async def code_issue(tx: Tx, request: AuthorizationRequest, session: Session) -> str:
     code = new_token()
-    await store.add_code(tx, token_hash(code), Code(
-        client_id=request.client.id, redirect_uri=request.redirect_uri, account_id=session.account_id,
-        session_id=session.id, scopes=request.scopes, nonce=request.nonce, code_challenge=request.code_challenge,
-        auth_time=session.auth_time, used_at=None, family_id=None,
-    ), seconds=CODE_SECONDS)
+    await store.add_code(
+        tx,
+        token_hash(code),
+        Code(
+            client_id=request.client.id,
+            redirect_uri=request.redirect_uri,
+            account_id=session.account_id,
+            session_id=session.id,
+            scopes=request.scopes,
+            nonce=request.nonce,
+            code_challenge=request.code_challenge,
+            auth_time=session.auth_time,
+            used_at=None,
+            family_id=None,
+        ),
+        seconds=CODE_SECONDS,
+    )
     return code
 
 
@@ -56,8 +70,14 @@ async def code_redeem(
     if not proves(verifier, found.code_challenge):
         raise OAuthRefusal(Error.INVALID_GRANT, "code_verifier does not match the code_challenge", happened="refused")
     family = await store.add_family(
-        tx, family_id, account_id=found.account_id, client_id=client.id, session_id=found.session_id,
-        scopes=found.scopes, auth_time=found.auth_time, days=desk.refresh_token_days,
+        tx,
+        family_id,
+        account_id=found.account_id,
+        client_id=client.id,
+        session_id=found.session_id,
+        scopes=found.scopes,
+        auth_time=found.auth_time,
+        days=desk.refresh_token_days,
     )
     return family, found.nonce
 
@@ -72,12 +92,24 @@ async def _end_what_code_began(tx: Tx, key: bytes, client: Client) -> None:
 
 
 async def family_begin(
-    tx: Tx, desk: Desk, client: Client, *, account_id: UUID, session_id: UUID | None, scopes: list[str],
+    tx: Tx,
+    desk: Desk,
+    client: Client,
+    *,
+    account_id: UUID,
+    session_id: UUID | None,
+    scopes: list[str],
     auth_time: datetime,
 ) -> Family:
     return await store.add_family(
-        tx, store.new_family_id(), account_id=account_id, client_id=client.id, session_id=session_id, scopes=scopes,
-        auth_time=auth_time, days=desk.refresh_token_days,
+        tx,
+        store.new_family_id(),
+        account_id=account_id,
+        client_id=client.id,
+        session_id=session_id,
+        scopes=scopes,
+        auth_time=auth_time,
+        days=desk.refresh_token_days,
     )
 
 
@@ -106,12 +138,11 @@ async def _spent_before(tx: Tx, key: bytes) -> None:
     if spent is None:
         raise OAuthRefusal(Error.INVALID_GRANT, "the refresh token is not known")
     if lost_race(spent):
-        raise OAuthRefusal(
-            Error.INVALID_GRANT, "the refresh token was used a moment ago; use the one that request got"
-        )
+        raise OAuthRefusal(Error.INVALID_GRANT, "the refresh token was used a moment ago; use the one that request got")
     await family_end(tx, spent.family_id, "refresh token used twice")
     raise OAuthRefusal(
-        Error.INVALID_GRANT, "the refresh token was used before; the session is revoked, log in again",
+        Error.INVALID_GRANT,
+        "the refresh token was used before; the session is revoked, log in again",
         happened="refresh token used twice",
     )
 
@@ -130,28 +161,61 @@ def _narrowed(granted: list[str], scope: str | None) -> list[str]:
 
 
 async def tokens_mint(
-    tx: Tx, desk: Desk, family: Family, account: Account, *, scopes: list[str], nonce: str | None = None,
+    tx: Tx,
+    desk: Desk,
+    family: Family,
+    account: Account,
+    *,
+    scopes: list[str],
+    nonce: str | None = None,
     refresh_token: str | None = None,
 ) -> Tokens:
     """What a client gets. Without a successor in hand, the family's first refresh token is made here."""
     signer = await desk.keys.signer(tx, Purpose.ISSUER)
     now, seconds, jti = clock.now(), desk.access_token_seconds, new_id().hex
     issued = int(now.timestamp())
-    access_token = signer.token(claims.access(
-        account.person, issuer=desk.issuer.url, client_id=family.client_id, scopes=scopes, sid=family.sid, jti=jti,
-        now=issued, seconds=seconds,
-    ), typ=ACCESS_TOKEN_TYPE)
+    access_token = signer.token(
+        claims.access(
+            account.person,
+            issuer=desk.issuer.url,
+            client_id=family.client_id,
+            scopes=scopes,
+            sid=family.sid,
+            jti=jti,
+            now=issued,
+            seconds=seconds,
+        ),
+        typ=ACCESS_TOKEN_TYPE,
+    )
     await store.add_access(tx, jti, family.id, now + timedelta(seconds=seconds))
     if refresh_token is None:
         refresh_token = new_token(REFRESH_PREFIX)
         await store.add_refresh(tx, token_hash(refresh_token), family.id)
-    id_token = signer.token(claims.identity(
-        account.person, issuer=desk.issuer.url, client_id=family.client_id, scopes=scopes, sid=family.sid,
-        nonce=nonce, auth_time=family.auth_time, access_token=access_token, now=issued, seconds=seconds,
-    ), typ=claims.ID_TYP) if "openid" in scopes else None
+    id_token = (
+        signer.token(
+            claims.identity(
+                account.person,
+                issuer=desk.issuer.url,
+                client_id=family.client_id,
+                scopes=scopes,
+                sid=family.sid,
+                nonce=nonce,
+                auth_time=family.auth_time,
+                access_token=access_token,
+                now=issued,
+                seconds=seconds,
+            ),
+            typ=claims.ID_TYP,
+        )
+        if "openid" in scopes
+        else msgspec.UNSET
+    )
     return Tokens(
-        access_token=access_token, token_type="Bearer", expires_in=seconds, scope=" ".join(scopes),  # noqa: S106 # the name of a scheme
-        refresh_token=refresh_token, id_token=id_token,
+        access_token=access_token,
+        expires_in=seconds,
+        scope=" ".join(scopes),
+        refresh_token=refresh_token,
+        id_token=id_token,
     )
 
 
@@ -160,11 +224,19 @@ async def machine_token_mint(tx: Tx, desk: Desk, account: Actor) -> Tokens:
     signer = await desk.keys.signer(tx, Purpose.ISSUER)
     now = clock.epoch_s()
     seconds = max(min(desk.access_token_seconds, account.expires_at - now), 1)
-    token = signer.token(claims.machine_access(
-        str(account.id), account.name, issuer=desk.issuer.url, key_id=account.credential_id, jti=new_id().hex,
-        now=now, seconds=seconds,
-    ), typ=ACCESS_TOKEN_TYPE)
-    return Tokens(access_token=token, token_type="Bearer", expires_in=seconds)  # noqa: S106 # the name of a scheme
+    token = signer.token(
+        claims.machine_access(
+            str(account.id),
+            account.name,
+            issuer=desk.issuer.url,
+            key_id=account.credential_id,
+            jti=new_id().hex,
+            now=now,
+            seconds=seconds,
+        ),
+        typ=ACCESS_TOKEN_TYPE,
+    )
+    return Tokens(access_token=token, expires_in=seconds)
 
 
 async def family_end(tx: Tx, family_id: UUID, reason: str) -> None:

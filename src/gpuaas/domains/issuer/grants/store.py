@@ -78,8 +78,17 @@ PRUNE = (
 
 async def add_code(tx: Tx, code_hash: bytes, code: Code, *, seconds: int) -> None:
     await tx.run(
-        ADD_CODE, code_hash, code.client_id, code.redirect_uri, code.account_id, code.session_id, code.scopes,
-        code.nonce, code.code_challenge, code.auth_time, seconds,
+        ADD_CODE,
+        code_hash,
+        code.client_id,
+        code.redirect_uri,
+        code.account_id,
+        code.session_id,
+        code.scopes,
+        code.nonce,
+        code.code_challenge,
+        code.auth_time,
+        seconds,
     )
 
 
@@ -94,8 +103,15 @@ async def used_code(tx: Tx, code_hash: bytes, client_id: str) -> Code | None:
 
 
 async def add_family(
-    tx: Tx, family_id: FamilyId, *, account_id: UUID, client_id: str, session_id: UUID | None, scopes: list[str],
-    auth_time: datetime, days: int,
+    tx: Tx,
+    family_id: FamilyId,
+    *,
+    account_id: UUID,
+    client_id: str,
+    session_id: UUID | None,
+    scopes: list[str],
+    auth_time: datetime,
+    days: int,
 ) -> Family:
     row = await tx.row(ADD_FAMILY, family_id, account_id, client_id, session_id, scopes, auth_time, days)
     assert row is not None  # noqa: S101 # INSERT … RETURNING answers or raises

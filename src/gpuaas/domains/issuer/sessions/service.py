@@ -20,9 +20,7 @@ async def session_get(tx: Tx, cookie: str) -> Session | None:
     return await store.live(tx, token_hash(cookie))
 
 
-async def session_begin(
-    tx: Tx, account_id: UUID, *, seconds: int, before: Session | None
-) -> tuple[Session, str]:
+async def session_begin(tx: Tx, account_id: UUID, *, seconds: int, before: Session | None) -> tuple[Session, str]:
     """A login: the same person keeps the session under a new cookie, anybody else gets a new one."""
     cookie = new_token()
     if before is not None and before.account_id == account_id:

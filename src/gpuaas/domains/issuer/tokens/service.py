@@ -46,7 +46,11 @@ async def token_exchange(tx: Tx, desk: Desk, headers: Headers, form: Form) -> tu
 
 async def _by_code(tx: Tx, desk: Desk, client: Client, form: Form) -> tuple[Tokens, str]:
     family, nonce = await grants.code_redeem(
-        tx, desk, client, code=_needed(form, "code"), redirect_uri=_needed(form, "redirect_uri"),
+        tx,
+        desk,
+        client,
+        code=_needed(form, "code"),
+        redirect_uri=_needed(form, "redirect_uri"),
         verifier=_needed(form, "code_verifier"),
     )
     return await _mint(tx, desk, family, scopes=family.scopes, nonce=nonce)
@@ -68,7 +72,12 @@ _EXCHANGES = {Grant.CODE: _by_code, Grant.REFRESH: _by_refresh, Grant.DEVICE: _b
 
 
 async def _mint(
-    tx: Tx, desk: Desk, family: Family, *, scopes: list[str], nonce: str | None = None,
+    tx: Tx,
+    desk: Desk,
+    family: Family,
+    *,
+    scopes: list[str],
+    nonce: str | None = None,
     refresh_token: str | None = None,
 ) -> tuple[Tokens, str]:
     account = await accounts.account_get(tx, family.account_id)
@@ -96,13 +105,9 @@ async def _machine(tx: Tx, desk: Desk, credentials: Credentials) -> Actor:
     return account
 
 
-async def device_begin(
-    tx: Tx, desk: Desk, headers: Headers, form: Form, requested_from: str
-) -> DeviceAuthorization:
+async def device_begin(tx: Tx, desk: Desk, headers: Headers, form: Form, requested_from: str) -> DeviceAuthorization:
     client = client_auth.public_client(desk.issuer, client_auth.read(headers, form))
-    return await devices.device_begin(
-        tx, desk, client, scope=form.get("scope"), requested_from=requested_from
-    )
+    return await devices.device_begin(tx, desk, client, scope=form.get("scope"), requested_from=requested_from)
 
 
 async def token_revoke(tx: Tx, desk: Desk, headers: Headers, form: Form) -> bool:
