@@ -1,6 +1,7 @@
 """What a command prints. Tables for people: never cut, without colour when nobody is looking, and nothing from outside
 acts on the terminal. JSON for programs: the API's own bytes."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -15,6 +16,12 @@ from gpuaas.processes.cli.text import clean, clean_json
 T = TypeVar("T")
 Column = tuple[str, Callable[[T], Any]]
 _PLAIN_WIDTH = 100_000
+_GAP = 2
+_FOLDABLE = 40
+"""Longer than an id: text, which may be folded to `_FOLDED`."""
+_FOLDED = 24
+_ALWAYS = 2
+"""So many columns are shown however narrow the terminal is."""
 _STYLES = {
     "active": "green",
     "disabled": "red",
@@ -49,12 +56,32 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
+        titles = [title for title, _ in columns]
+        shown, width = self._fitting(titles, cells)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold" if self._colour else "")
-        for title, _ in columns:
-            table.add_column(Text(title.upper()), overflow="fold", no_wrap=not self.people)
+        for position in range(shown):
+            wide = max(len(line[position]) for line in cells) > _FOLDABLE
+            table.add_column(Text(titles[position].upper()), overflow="fold", no_wrap=not (self.people and wide))
         for line in cells:
-            table.add_row(*(Text(cell, style=_STYLES.get(cell, "") if self._colour else "") for cell in line))
-        self._print(table)
+            table.add_row(*(Text(cell, style=_STYLES.get(cell, "") if self._colour else "") for cell in line[:shown]))
+        self._print(table, width)
+        if shown < len(titles):
+            self.note(f"Left out for lack of room: {', '.join(titles[shown:])}. --output json shows all.")
+
+    def _fitting(self, titles: list[str], cells: list[list[str]]) -> tuple[int, int]:
+        """How many columns fit, from the left, and how wide the table may be. Half an id is no id: only text folds."""
+        if not self.people:
+            return len(titles), _PLAIN_WIDTH
+        from rich.cells import cell_len
+
+        room, used = shutil.get_terminal_size().columns, 0
+        for position, title in enumerate(titles):
+            widest = max(cell_len(text) for text in (title, *(line[position] for line in cells)))
+            wanted = used + (widest if widest <= _FOLDABLE else _FOLDED)
+            if wanted > room and position >= _ALWAYS:
+                return position, max(room, used)
+            used = wanted + _GAP
+        return len(titles), max(room, used)
 
     def fields(self, pairs: Sequence[tuple[str, Any]]) -> None:
         """One thing: a name and a value per line."""
@@ -66,7 +93,7 @@ class Output:
         table.add_column(overflow="fold", no_wrap=not self.people)
         for name, value in pairs:
             table.add_row(Text(name, style="dim" if self._colour else ""), Text(show(value)))
-        self._print(table)
+        self._print(table, shutil.get_terminal_size().columns if self.people else _PLAIN_WIDTH)
 
     def line(self, text: str) -> None:
         """The answer itself, in a sentence or a word."""
@@ -76,7 +103,7 @@ class Output:
         """Beside the answer: for people, so not where programs read."""
         print(clean(text), file=self.err)
 
-    def _print(self, table: Any) -> None:
+    def _print(self, table: Any, width: int) -> None:
         from rich.console import Console
 
         console = Console(
@@ -86,7 +113,7 @@ class Output:
             highlight=False,
             markup=False,
             emoji=False,
-            width=None if self.people else _PLAIN_WIDTH,
+            width=width,
         )
         with console.capture() as capture:
             console.print(table)

@@ -43,8 +43,8 @@ _COLUMNS: list[Column[AuditEntryView]] = [
     ("at", lambda entry: entry.at),
     ("action", lambda entry: entry.action),
     ("who", lambda entry: entry.actor_name or entry.actor_kind),
-    ("subject", lambda entry: entry.subject_id),
     ("from", lambda entry: entry.client_ip),
+    ("subject", lambda entry: entry.subject_id),
     ("correlation id", lambda entry: entry.correlation_id),
 ]
 _AGO = re.compile(r"^(\d{1,6})([smhd])$")
