@@ -15,6 +15,7 @@ import msgspec
 from prometheus_client import Counter, Gauge
 
 from gpuaas.domains.outbox import service
+from gpuaas.domains.outbox.horizon import LATE
 from gpuaas.domains.outbox.models import OutboxEvent
 from gpuaas.infra.nats.bus import Bus, BusAway
 from gpuaas.infra.nats.publish import Flight, Message, Publisher, event_message
@@ -24,6 +25,7 @@ from gpuaas.infra.postgres.exclusive import LockSession
 from gpuaas.infra.postgres.tx import NIL, Tx
 from gpuaas.kit import clock, log, trace
 from gpuaas.kit.errors import Unavailable
+from gpuaas.kit.ids import floor_id
 
 LOCK = "relay"
 BATCH = 500
@@ -32,6 +34,7 @@ STAND_BY_SECONDS = 1.0
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 MEASURE_SECONDS = 5.0
+LOOK_AT_ALL_SECONDS = 30.0
 PUBLISHED = Counter("gpuaas_outbox_published", "Events acknowledged by NATS.")
 UNPUBLISHED = Gauge("gpuaas_outbox_unpublished", "Events that wait to be published, as the leading relay sees it.")
 LAG = Gauge("gpuaas_outbox_lag_seconds", "Age of the oldest event that waits to be published.")
@@ -56,7 +59,7 @@ class Relay:
         self._keeper = keeper
         self._publisher = Publisher(bus)
         self._stopping = asyncio.Event()
-        self._measured_at = 0.0
+        self._measured_at = self._looked_at = float("-inf")
         self._pause = FIRST_PAUSE_SECONDS
 
     def stop(self) -> None:
@@ -102,7 +105,8 @@ class Relay:
 
     async def _drain(self, tx: Tx) -> None:
         """Publish until told to stop or something is in the way. While a batch flies, the next one is read."""
-        after, ahead = NIL, None
+        self._looked_at = float("-inf")
+        after, ahead = self._beginning(), None
         while not self._stopping.is_set():
             await self._measure(tx)
             events = await service.events_unpublished(tx, after=after, limit=BATCH)
@@ -115,11 +119,19 @@ class Relay:
                 continue
             if batch is not None:
                 await self._settle(tx, batch)
-            after, ahead = NIL, None
+            after, ahead = self._beginning(), None
             if not events:
                 await self._wait(IDLE_SECONDS)
         if ahead is not None:
             await self._settle(tx, ahead)
+
+    def _beginning(self) -> UUID:
+        """Where to look from. The index still has the entries of what was published since the last vacuum, so most
+        looks begin a while ago and only some at the very beginning."""
+        if clock.monotonic() - self._looked_at < LOOK_AT_ALL_SECONDS:
+            return floor_id(clock.now() - LATE)
+        self._looked_at = clock.monotonic()
+        return NIL
 
     async def _send(self, events: Sequence[OutboxEvent]) -> Batch:
         with trace.span("outbox.relay", events=len(events)):
