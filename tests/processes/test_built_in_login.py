@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 
+import httpx
 import pytest
 
 from gpuaas.domains.issuer.service import account_ensure
@@ -55,3 +56,17 @@ async def test_a_person_logs_in_refreshes_and_logs_out(live_api, email):
     await asyncio.sleep(1)
     assert refusal(await me(live_api, fresh["access_token"])) == (401, "credential_revoked")
     assert refusal(await ask(live_api, "/auth/refresh", end)) == (401, "refresh_refused")
+
+
+async def test_the_issuer_counts_the_address_of_who_asks_not_ours(live_api, superuser):
+    await superuser.execute("DELETE FROM rate_marks")
+    elsewhere = httpx.AsyncHTTPTransport(local_address="127.0.0.2")
+    async with httpx.AsyncClient(base_url=live_api.url, transport=elsewhere) as client:
+        headers = {"idempotency-key": new_id().hex}
+        body = {"refresh_token": "gpuaas_rt_unknown"}
+        assert refusal(await client.post("/api/v1/auth/refresh", json=body, headers=headers)) == (
+            401,
+            "refresh_refused",
+        )
+    marks = await superuser.fetch("SELECT DISTINCT subject FROM rate_marks WHERE lane = 'auth'")
+    assert [row["subject"] for row in marks] == ["127.0.0.2"]

@@ -5,6 +5,7 @@ arrive in time; what goes wrong is Unavailable (ask again later) or IssuerRefuse
 
 import asyncio
 import ssl
+from contextvars import ContextVar
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,12 +14,16 @@ import httpx
 import msgspec
 
 from gpuaas.contracts.error_codes import Code
+from gpuaas.kit import log
 from gpuaas.kit.errors import Unavailable
 
 MAX_ANSWER_BYTES = 512 * 1024
 TOTAL_SECONDS = 8.0
 TIMEOUT = httpx.Timeout(5.0, connect=3.0)
 JSON = {"accept": "application/json"}
+# Stands for the built-in issuer of this very process; `.invalid` is nobody's (RFC 2606).
+OWN_ORIGIN = "http://own-issuer.invalid"
+asked_by: ContextVar[str] = ContextVar("asked_by", default="")
 
 
 class IssuerRefused(Exception):
@@ -50,16 +55,29 @@ def check_address(url: str) -> str:
     return url
 
 
-class BoundedHttp:
-    """`own_origin`: where the program itself answers, plainly; it may ask its own issuer there."""
+class OwnIssuer(httpx.AsyncBaseTransport):
+    """The application itself, asked in this process for whoever asked us: rates count his address, not ours. It is
+    told its application once there is one."""
 
-    def __init__(self, own_origin: str = "") -> None:
-        self._own = own_origin + "/"
+    def __init__(self) -> None:
+        self.app: Any = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        request.headers["x-correlation-id"] = log.correlation_id.get()
+        inside = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(asked_by.get(), 0))
+        # A task has a context of its own: what the inner request sets there stays its own.
+        return await asyncio.create_task(inside.handle_async_request(request))
+
+
+class BoundedHttp:
+    def __init__(self, own: OwnIssuer | None = None) -> None:
+        self._own = own
         self._client = httpx.AsyncClient(
             verify=ssl.create_default_context(),
             timeout=TIMEOUT,
             follow_redirects=False,
             trust_env=False,
+            mounts={OWN_ORIGIN: own} if own is not None else None,
             limits=httpx.Limits(max_connections=20, max_keepalive_connections=5, keepalive_expiry=30),
         )
 
@@ -77,7 +95,7 @@ class BoundedHttp:
         return await self._ask(request)
 
     def _checked(self, url: str) -> str:
-        return url if url.startswith(self._own) and self._own != "/" else check_address(url)
+        return url if self._own is not None and url.startswith(OWN_ORIGIN + "/") else check_address(url)
 
     async def _ask(self, request: httpx.Request) -> dict[str, Any]:
         try:

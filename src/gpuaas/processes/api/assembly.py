@@ -17,7 +17,7 @@ from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
 from gpuaas.infra.http.request import proxy_networks
-from gpuaas.infra.oidc.bounded_http import BoundedHttp
+from gpuaas.infra.oidc.bounded_http import OWN_ORIGIN, BoundedHttp, OwnIssuer
 from gpuaas.infra.oidc.client import OidcClient
 from gpuaas.infra.oidc.discovery import DiscoveredKeys, Discovery, FixedMetadata, Metadata
 from gpuaas.infra.oidc.keys import KeyCache
@@ -41,13 +41,15 @@ async def assemble(settings: Settings) -> AsyncIterator[App]:
     )
     policy = MemoryPolicy()
     health = DatabaseHealth(db)
-    http = BoundedHttp(own_origin=_own_origin(settings))
+    own = OwnIssuer()
+    http = BoundedHttp(own)
     background = asyncio.create_task(_keep_up(health, db, policy))
     try:
-        yield App(
+        own.app = App(
             REGISTRY, _edge(settings, db, policy, http), pages=pages(probes(health, policy), settings.public_url),
             proxies=proxy_networks(settings.trusted_proxies),
         )
+        yield own.app
     finally:
         background.cancel()
         with suppress(asyncio.CancelledError):
@@ -85,7 +87,7 @@ def _issuer(
     """The keys of the issuer we trust, and our client there: the built-in one, or any other by discovery."""
     if settings.builtin_issuer:
         metadata = msgspec.convert(Issuer.at(settings.public_url).discovery(), Metadata)
-        ours = _own_origin(settings) + "/oidc"
+        ours = OWN_ORIGIN + "/oidc"
         metadata = msgspec.structs.replace(
             metadata, token_endpoint=ours + "/token", revocation_endpoint=ours + "/revoke",
             userinfo_endpoint=ours + "/userinfo",
@@ -101,9 +103,3 @@ def _issuer(
         audience=settings.oidc_audience, public_url=settings.public_url,
     )
     return KeyCache(DiscoveredKeys(discovery, http)), client
-
-
-def _own_origin(settings: Settings) -> str:
-    """Where this process itself answers: it need not reach its public address to ask its own issuer."""
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 # compared, not bound
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"

@@ -68,7 +68,9 @@ async def login_start(cx: PublicContext, wanted: LoginStart) -> LoginStarted:
 
 
 async def _finish(cx: PublicContext, wanted: LoginFinish) -> service.Session:
-    return await service.finish_prepare(cx.db, cx.parts, code=wanted.authorization_code, state=wanted.state)
+    return await service.finish_prepare(
+        cx.db, cx.parts, code=wanted.authorization_code, state=wanted.state, client_ip=cx.client_ip
+    )
 
 
 @operation(
@@ -88,7 +90,7 @@ async def login_finish(cx: PublicContext, wanted: LoginFinish) -> SessionTokens:
 
 
 async def _refresh(cx: PublicContext, wanted: SessionRefresh) -> service.Session:
-    return await service.refresh_prepare(cx.db, cx.parts, refresh_token=wanted.refresh_token)
+    return await service.refresh_prepare(cx.db, cx.parts, refresh_token=wanted.refresh_token, client_ip=cx.client_ip)
 
 
 @operation(
@@ -108,7 +110,7 @@ async def session_refresh(cx: PublicContext, wanted: SessionRefresh) -> SessionT
 
 
 async def _end(cx: UserContext, wanted: SessionEnd) -> bool:
-    return await service.end_prepare(cx.parts, wanted.refresh_token)
+    return await service.end_prepare(cx.parts, wanted.refresh_token, client_ip=cx.client_ip)
 
 
 @operation("POST", "/auth/logout", permission=P.SELF, lane=Lane.AUTH, audit="session.end", prepare=_end, tag="sessions")

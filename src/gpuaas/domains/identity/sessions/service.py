@@ -14,7 +14,7 @@ from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.identity.sessions import store
 from gpuaas.domains.identity.sessions.models import LoginState, Revocation
 from gpuaas.domains.identity.sessions.redirects import redirect_allowed
-from gpuaas.infra.oidc.bounded_http import IssuerRefused
+from gpuaas.infra.oidc.bounded_http import IssuerRefused, asked_by
 from gpuaas.infra.oidc.client import OidcClient, Tokens
 from gpuaas.infra.oidc.verifier import LEEWAY_SECONDS, TokenVerifier
 from gpuaas.infra.postgres.database import Database
@@ -70,8 +70,9 @@ async def login_start(tx: Tx, started: Started) -> None:
     await store.start(tx, token_hash(started.state), started.login, started.expires_at)
 
 
-async def finish_prepare(db: Database, parts: Parts, *, code: str, state: str) -> Session:
+async def finish_prepare(db: Database, parts: Parts, *, code: str, state: str, client_ip: str) -> Session:
     """Exchange the code. The state is spent first, so that a code is never sent twice: issuers take that for theft."""
+    asked_by.set(client_ip)
     login = await store.take(db, token_hash(state))
     if login is None:
         raise Refused(Code.LOGIN_STATE_UNKNOWN, "This login was not started here, or too long ago. Start it again.")
@@ -87,7 +88,8 @@ async def finish_prepare(db: Database, parts: Parts, *, code: str, state: str) -
         raise _login_failed(error.log or error.message) from error
 
 
-async def refresh_prepare(db: Database, parts: Parts, *, refresh_token: str) -> Session:
+async def refresh_prepare(db: Database, parts: Parts, *, refresh_token: str, client_ip: str) -> Session:
+    asked_by.set(client_ip)
     claim = token_hash(refresh_token)
     if not await store.claim_refresh(db, claim):
         raise Conflict(
@@ -108,10 +110,11 @@ async def refresh_prepare(db: Database, parts: Parts, *, refresh_token: str) -> 
     return Session(tokens=tokens, actor=actor)
 
 
-async def end_prepare(parts: Parts, refresh_token: str | None) -> bool:
+async def end_prepare(parts: Parts, refresh_token: str | None, *, client_ip: str) -> bool:
     """Whether the refresh token was revoked at the issuer. The access token is refused by us, whatever that does."""
     if refresh_token is None:
         return False
+    asked_by.set(client_ip)
     try:
         return await parts.get(OidcClient).revoke(refresh_token)
     except (IssuerRefused, Fault) as error:
