@@ -45,7 +45,7 @@ def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
 def listen(host: str, port: int) -> socket.socket:
     """A listening socket, or OSError at once: a port in use is said before anything else is started."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio leaves Nagle on
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((host, port))
     listener.listen(BACKLOG)
