@@ -25,7 +25,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_PATH = re.compile(r"`((?:src|tests|docs|migrations|contracts|scripts|requirements|bench|\.ci)/[\w./-]*)`")
 MAKE = re.compile(r"(?:^|[`\s])make ([a-z][a-z-]*)(?=[`\s.,;:)]|$)")
 MIN_WORDS = 3
-PROMISES = re.compile(r"^(assert|expect|prove|check|must|refuse)")
+PROMISES = re.compile(r"^(assert|expect|prove|check|must|refuse|validate)")
 
 
 def markdown(path: str) -> bool:
