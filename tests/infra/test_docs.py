@@ -97,3 +97,12 @@ def test_text_from_the_contract_is_text():
 
 def test_the_landing_page_says_how_to_log_in_here():
     assert "gpuaas login --url https://gpu.example.com\n" in LANDING.body.decode()
+
+
+def test_a_field_is_explained_by_the_sentence_below_it_and_an_instant_is_said_to_be_one():
+    schemas = document(REGISTRY)["components"]["schemas"]
+    key = schemas["KeyView"]["properties"]
+    assert key["hint"]["description"] == "How the key begins."
+    assert key["created_at"]["format"] == "date-time"
+    assert {"type": "string", "format": "date-time"} in key["last_used_at"]["anyOf"]
+    assert "description" in schemas["MeView"]["properties"]["projects"]

@@ -11,6 +11,7 @@ import gpuaas
 from gpuaas.contracts.error_codes import CATALOGUE, Code
 from gpuaas.contracts.http.base import ErrorResponse
 from gpuaas.infra.http.context import Scope
+from gpuaas.infra.http.field_docs import describe_fields
 from gpuaas.infra.http.operation import Operation, Registry, Stream
 
 REF = "#/components/schemas/{name}"
@@ -59,6 +60,7 @@ def document(registry: Registry) -> dict[str, Any]:
     operations = sorted(registry.json(), key=lambda op: (op.full_path, op.method))
     kinds = _kinds(operations)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REF)
+    describe_fields(components)
     schema_of = dict(zip(map(_key, kinds), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for op in operations:
