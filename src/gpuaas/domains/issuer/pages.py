@@ -9,9 +9,9 @@ from gpuaas.domains.issuer.accounts.password_rules import MAX_LENGTH, MIN_LENGTH
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #17212b; --soft: #5b6875; --paper: #f3f5f7; --card: #ffffff; --line: #c6ced6;
-  --main: #0b6b3a; --on-main: #ffffff; --bad: #a3131f; --bad-paper: #fdecee; }
+  --edge: #75828f; --main: #0b6b3a; --on-main: #ffffff; --bad: #a3131f; --bad-paper: #fdecee; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e7edf2; --soft: #a2b0bc; --paper: #0f1419; --card: #181f26;
-  --line: #3a4650; --main: #46c281; --on-main: #06150c; --bad: #ff9aa2; --bad-paper: #3a161a; } }
+  --line: #3a4650; --edge: #7d8b98; --main: #46c281; --on-main: #06150c; --bad: #ff9aa2; --bad-paper: #3a161a; } }
 * { box-sizing: border-box; }
 body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1.5rem; background: var(--paper);
   color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
@@ -22,8 +22,8 @@ p { margin: .5rem 0 0; } .soft { color: var(--soft); }
 .brand { font-weight: 700; letter-spacing: .02em; margin: 0 0 1.5rem; }
 form { margin-top: 1.5rem; display: grid; gap: 1rem; }
 label { display: grid; gap: .375rem; font-weight: 600; }
-input { font: inherit; width: 100%; padding: .625rem .75rem; border: 1px solid var(--line); border-radius: .5rem;
-  background: var(--paper); color: var(--ink); }
+input { font: inherit; font-weight: 400; width: 100%; padding: .625rem .75rem; border: 1px solid var(--edge);
+  border-radius: .5rem; background: var(--paper); color: var(--ink); }
 input.code { font-family: ui-monospace, monospace; font-size: 1.375rem; letter-spacing: .15em; text-align: center;
   text-transform: uppercase; }
 button { font: inherit; font-weight: 600; padding: .6875rem 1rem; border: 1px solid var(--main); border-radius: .5rem;
