@@ -53,8 +53,6 @@ class Enrolled(Response, frozen=True, kw_only=True):
     """Where the agents' listener is: the one host the agent speaks to from now on."""
     certificate: CertificateView
     trust: TrustView
-    next_sequence: Sequence = 1
-    """The first order it will get; not 1 where a node is enrolled again."""
 
 
 class Renew(Request, frozen=True, kw_only=True):
