@@ -8,7 +8,7 @@ from gpuaas.infra.signing import SigningKeys
 from gpuaas.ports.policy import PolicyReader
 
 
-class Desk(msgspec.Struct, frozen=True, kw_only=True):
+class Desk(msgspec.Struct, frozen=True):
     issuer: Issuer
     keys: SigningKeys
     policy: PolicyReader

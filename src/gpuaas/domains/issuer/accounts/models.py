@@ -8,7 +8,7 @@ import msgspec
 from gpuaas.domains.issuer.claims import Person
 
 
-class Account(msgspec.Struct, frozen=True, kw_only=True):
+class Account(msgspec.Struct, frozen=True):
     id: UUID
     email: str
     email_verified: bool

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.issuer.accounts.models import Account
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.ids import new_id
 
 _COLUMNS = """id, email, email_verified, name, password_hash, password_version, must_change, created_at,
@@ -30,7 +30,8 @@ REHASH = "UPDATE issuer_accounts SET password_hash = $2 WHERE id = $1 AND passwo
 LOGGED_IN = "UPDATE issuer_accounts SET last_login_at = now() WHERE id = $1"
 # Takes a try, unless the address has to wait. From the n-th failure in a row on, each doubles the wait.
 CHARGE = """
-INSERT INTO issuer_login_attempts AS a (email_hash, failures, locked_until) VALUES ($1, 1, now())
+INSERT INTO issuer_login_attempts AS a (email_hash, failures, locked_until)
+VALUES ($1, 1, now() + CASE WHEN $2 <= 1 THEN interval '2 seconds' ELSE interval '0' END)
 ON CONFLICT (email_hash) DO UPDATE SET
     failures = CASE WHEN a.last_at < now() - interval '1 day' THEN 1 ELSE least(a.failures + 1, 1000) END,
     locked_until = CASE WHEN a.last_at < now() - interval '1 day' OR a.failures + 1 < $2 THEN now()
@@ -59,7 +60,7 @@ async def by_id(tx: Tx, account_id: UUID) -> Account | None:
 
 
 async def page(tx: Tx, after: UUID, email: str | None, limit: int) -> list[Account]:
-    return [decode(Account, row) for row in await tx.rows(LIST, after, email, limit)]
+    return decode_all(Account, await tx.rows(LIST, after, email, limit))
 
 
 async def add(tx: Tx, *, email: str, email_verified: bool, name: str, password_hash: str, must_change: bool) -> Account:

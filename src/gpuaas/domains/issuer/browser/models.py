@@ -3,7 +3,7 @@
 import msgspec
 
 
-class Browser(msgspec.Struct, frozen=True, kw_only=True):
+class Browser(msgspec.Struct, frozen=True):
     session_cookie: str
     form_token: str
     """For the forms of the pages this browser gets."""
@@ -13,7 +13,7 @@ class Browser(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the form it sent is one of ours, sent from our page."""
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class Outcome(msgspec.Struct, frozen=True):
     """A page or a redirect; the session cookie to set, '' to forget it, None to leave it."""
 
     html: str = ""

@@ -8,7 +8,7 @@ import msgspec
 from gpuaas.domains.issuer.devices.states import DeviceState
 
 
-class DeviceCode(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceCode(msgspec.Struct, frozen=True):
     user_code: str
     client_id: str
     scopes: list[str]
@@ -22,7 +22,7 @@ class DeviceCode(msgspec.Struct, frozen=True, kw_only=True):
     family_id: UUID | None
 
 
-class DeviceAuthorization(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceAuthorization(msgspec.Struct, frozen=True):
     """What the device gets (RFC 8628, 3.2)."""
 
     device_code: str

@@ -9,7 +9,7 @@ import msgspec
 FamilyId = NewType("FamilyId", UUID)
 
 
-class Code(msgspec.Struct, frozen=True, kw_only=True):
+class Code(msgspec.Struct, frozen=True):
     client_id: str
     redirect_uri: str
     account_id: UUID
@@ -22,7 +22,7 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
     family_id: UUID | None
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class Family(msgspec.Struct, frozen=True):
     """One login of one client. `sid` names the browser's session, or the family where there was no browser."""
 
     id: UUID
@@ -38,7 +38,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.session_id or self.id)
 
 
-class RefreshToken(msgspec.Struct, frozen=True, kw_only=True):
+class RefreshToken(msgspec.Struct, frozen=True):
     family_id: UUID
     client_id: str
     scopes: list[str]
@@ -46,7 +46,7 @@ class RefreshToken(msgspec.Struct, frozen=True, kw_only=True):
     successor_used: bool
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class Tokens(msgspec.Struct, frozen=True):
     """The token endpoint's answer (RFC 6749, 5.1)."""
 
     access_token: str

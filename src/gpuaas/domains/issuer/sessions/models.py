@@ -6,7 +6,7 @@ from uuid import UUID
 import msgspec
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class Session(msgspec.Struct, frozen=True):
     id: UUID
     account_id: UUID
     auth_time: datetime
