@@ -41,7 +41,7 @@ def browser_login(client: Client, show: Callable[[str], None], *, seconds: float
         show(oidc.authorization_url(client.provider, client.client_id, redirect_uri, proof, client.audience))
         answer = listener.wait(seconds)
     code = oidc.code_of(answer, client.provider, proof)
-    tokens = oidc.exchange(client.provider, client.client_id, code, redirect_uri, proof)
+    tokens = oidc.exchange(client.provider, client.client_id, code, redirect_uri, proof, client.audience)
     return _session(client, tokens, proof.nonce)
 
 
@@ -56,7 +56,7 @@ def device_login(
     while clock.monotonic() < until:
         sleep(interval)
         try:
-            tokens = oidc.device_exchange(client.provider, client.client_id, device.device_code)
+            tokens = oidc.device_exchange(client.provider, client.client_id, device.device_code, client.audience)
         except OauthRefused as refused:
             if refused.error == "slow_down":
                 interval = min(interval + 5, MAX_INTERVAL_SECONDS)
@@ -77,6 +77,7 @@ def _session(client: Client, tokens: Tokens, nonce: str | None) -> Session:
         url=client.url,
         issuer=client.provider.issuer,
         client_id=client.client_id,
+        audience=client.audience,
         token_endpoint=client.provider.token_endpoint,
         revocation_endpoint=client.provider.revocation_endpoint,
         access_token=tokens.access_token,

@@ -104,7 +104,9 @@ def authorization_url(provider: Provider, client_id: str, redirect_uri: str, pro
         "nonce": proof.nonce,
         "code_challenge": proof.challenge,
         "code_challenge_method": "S256",
-        **({"audience": audience} if audience else {}),
+        # Without the prompt OpenID Connect gives no token for offline access (Core, section 11).
+        "prompt": "consent",
+        **resource(audience),
     }
     joint = "&" if urlsplit(provider.authorization_endpoint).query else "?"
     return provider.authorization_endpoint + joint + urlencode(query)
@@ -126,7 +128,7 @@ def code_of(answer: dict[str, str], provider: Provider, proof: Proof) -> str:
     return answer["code"]
 
 
-def exchange(provider: Provider, client_id: str, code: str, redirect_uri: str, proof: Proof) -> Tokens:
+def exchange(provider: Provider, client_id: str, code: str, redirect_uri: str, proof: Proof, audience: str) -> Tokens:
     return _tokens(
         provider.token_endpoint,
         {
@@ -135,29 +137,33 @@ def exchange(provider: Provider, client_id: str, code: str, redirect_uri: str, p
             "code": code,
             "redirect_uri": redirect_uri,
             "code_verifier": proof.verifier,
+            **resource(audience),
         },
     )
 
 
-def refresh(token_endpoint: str, client_id: str, refresh_token: str) -> Tokens:
-    return _tokens(
-        token_endpoint, {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": refresh_token}
-    )
+def refresh(token_endpoint: str, client_id: str, refresh_token: str, audience: str) -> Tokens:
+    form = {"grant_type": "refresh_token", "client_id": client_id, "refresh_token": refresh_token}
+    return _tokens(token_endpoint, form | resource(audience))
+
+
+def resource(audience: str) -> dict[str, str]:
+    """RFC 8707: an audience that is an address can be asked for; others are the issuer's configuration."""
+    return {"resource": audience} if "://" in audience else {}
 
 
 def device_authorization(provider: Provider, client_id: str, audience: str) -> DeviceCode:
     if not provider.device_authorization_endpoint:
         raise LoginFailed("This issuer has no device login. Use gpuaas login without --device.")
     _check_endpoint(provider.device_authorization_endpoint)
-    form = {"client_id": client_id, "scope": SCOPE, **({"audience": audience} if audience else {})}
+    form = {"client_id": client_id, "scope": SCOPE, **resource(audience)}
     answer = _request("POST", provider.device_authorization_endpoint, form)
     return _decode(answer, DeviceCode)
 
 
-def device_exchange(provider: Provider, client_id: str, device_code: str) -> Tokens:
-    return _tokens(
-        provider.token_endpoint, {"grant_type": DEVICE_GRANT, "client_id": client_id, "device_code": device_code}
-    )
+def device_exchange(provider: Provider, client_id: str, device_code: str, audience: str) -> Tokens:
+    form = {"grant_type": DEVICE_GRANT, "client_id": client_id, "device_code": device_code}
+    return _tokens(provider.token_endpoint, form | resource(audience))
 
 
 def revoke(revocation_endpoint: str, client_id: str, token: str, hint: str) -> None:

@@ -21,6 +21,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     issuer: str
     client_id: str
+    audience: str = ""
     token_endpoint: str
     revocation_endpoint: str = ""
     access_token: str
@@ -73,7 +74,9 @@ class SessionFile:
             if not session.refresh_token:
                 raise NotLoggedIn(SESSION_ENDED)
             try:
-                tokens = oidc.refresh(session.token_endpoint, session.client_id, session.refresh_token)
+                tokens = oidc.refresh(
+                    session.token_endpoint, session.client_id, session.refresh_token, session.audience
+                )
             except LoginFailed as error:
                 self.delete()
                 raise NotLoggedIn(f"{SESSION_ENDED} The issuer says: {error}") from error
