@@ -19,7 +19,6 @@ from gpuaas.kit import log
 
 ACK_SECONDS = 10.0
 MAX_IN_FLIGHT = 1000
-MAX_UNANSWERED = 20_000
 MESSAGE_ID = "Nats-Msg-Id"
 CORRELATION = "Gpuaas-Correlation-Id"
 TRACEPARENT = "traceparent"
@@ -45,9 +44,11 @@ def event_message(envelope: Envelope, subject: str, *, message_id: str = "") -> 
 class Flight:
     """The answers to one batch."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, waiting: "dict[str, tuple[Flight, int]]") -> None:
         self.acknowledged: set[int] = set()
         self.refusals: dict[int, str] = {}
+        self.tokens: list[str] = []
+        self._waiting = waiting
         self._count = count
         self._ended = asyncio.Event()
         if not count:
@@ -70,6 +71,8 @@ class Flight:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ACK_SECONDS):
                 await self._ended.wait()
+        for token in self.tokens:
+            self._waiting.pop(token, None)
         if self.refusals:
             first = next(iter(self.refusals.values()))
             log.get_logger().warning("publish refused", messages=len(self.refusals), reason=first)
@@ -96,9 +99,7 @@ class Publisher:
         if len(messages) > MAX_IN_FLIGHT:
             raise ValueError(f"at most {MAX_IN_FLIGHT} messages at once")
         client = await self._ready()
-        if len(self._waiting) > MAX_UNANSWERED:
-            raise BusAway("JetStream does not answer")
-        flight = Flight(len(messages))
+        flight = Flight(len(messages), self._waiting)
         try:
             for index, message in enumerate(messages):
                 await self._send_one(client, flight, index, message)
@@ -113,6 +114,7 @@ class Publisher:
     async def _send_one(self, client: Client, flight: Flight, index: int, message: Message) -> None:
         token = str(next(self._tokens))
         self._waiting[token] = (flight, index)
+        flight.tokens.append(token)
         try:
             await client.publish(
                 message.subject, message.body, reply=f"{self._inbox}.{token}", headers=message.headers
@@ -135,9 +137,9 @@ class Publisher:
 
     def _lost(self) -> None:
         """The connection is gone: whatever was in flight on it has not landed as far as we know."""
-        waiting, self._waiting = self._waiting, {}
-        for flight, _ in waiting.values():
+        for flight, _ in list(self._waiting.values()):
             flight.abandon()
+        self._waiting.clear()
 
     async def _answer(self, answer: Msg) -> None:
         waiting = self._waiting.pop(answer.subject.rpartition(".")[2], None)
