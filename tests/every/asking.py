@@ -68,8 +68,13 @@ class Ask:
         if self.example.body is not None:
             said["Content-Type"] = "application/json"
             content = msgspec.json.encode(self.example.body)
-        return {"method": self.op.method, "url": self.path, "params": self.example.query or None,
-                "headers": said | headers, "content": content}
+        return {
+            "method": self.op.method,
+            "url": self.path,
+            "params": self.example.query or None,
+            "headers": said | headers,
+            "content": content,
+        }
 
     def but(self, **changed: Any) -> "Ask":
         """The same with another body, query, path or credential."""
@@ -118,8 +123,11 @@ def expected(op: Operation, caller: Caller, example: Example) -> Expected:
 def _refusal(op: Operation, caller: Caller) -> Code | None:
     if op.scope is Scope.PUBLIC:
         return None
-    known = {"anonymous": Code.CREDENTIAL_MISSING, "revoked": Code.CREDENTIAL_REVOKED,
-             "narrow_account": Code.OPERATION_NOT_IN_ALLOW_LIST}
+    known = {
+        "anonymous": Code.CREDENTIAL_MISSING,
+        "revoked": Code.CREDENTIAL_REVOKED,
+        "narrow_account": Code.OPERATION_NOT_IN_ALLOW_LIST,
+    }
     if caller.name in known:
         return known[caller.name]
     if op.scope in (Scope.ORG, Scope.PROJECT) and caller.org_role is None and caller.platform_role is None:

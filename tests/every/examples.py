@@ -67,12 +67,37 @@ def plain(operation_id: str, **parts: Any) -> None:
 
 
 for _id in (
-    "org_list", "org_get", "project_list", "project_get", "project_delete", "member_list", "project_member_list",
-    "invitation_list", "service_account_list", "ssh_key_list", "user_me_get", "session_get", "auth_config_get",
-    "policy_key_list", "policy_list", "policy_org_list", "policy_project_list", "dead_letter_list", "audit_list",
-    "audit_platform_list", "audit_export_csv", "audit_export_jsonl", "audit_platform_export_csv",
-    "audit_platform_export_jsonl", "audit_checkpoint_list", "user_list", "issuer_account_list", "issuer_key_list",
-    "ops_verify", "ops_health", "process_stats",
+    "org_list",
+    "org_get",
+    "project_list",
+    "project_get",
+    "project_delete",
+    "member_list",
+    "project_member_list",
+    "invitation_list",
+    "service_account_list",
+    "ssh_key_list",
+    "user_me_get",
+    "session_get",
+    "auth_config_get",
+    "policy_key_list",
+    "policy_list",
+    "policy_org_list",
+    "policy_project_list",
+    "dead_letter_list",
+    "audit_list",
+    "audit_platform_list",
+    "audit_export_csv",
+    "audit_export_jsonl",
+    "audit_platform_export_csv",
+    "audit_platform_export_jsonl",
+    "audit_checkpoint_list",
+    "user_list",
+    "issuer_account_list",
+    "issuer_key_list",
+    "ops_verify",
+    "ops_health",
+    "process_stats",
 ):
     plain(_id)
 
@@ -102,8 +127,7 @@ async def org_update(stage: Stage) -> Example:
 
 @example
 async def org_delete(stage: Stage) -> Example:
-    await stage.setting.sql.execute(
-        "UPDATE projects SET deleted_at = now() WHERE org_id = $1", stage.setting.org_id)
+    await stage.setting.sql.execute("UPDATE projects SET deleted_at = now() WHERE org_id = $1", stage.setting.org_id)
     return Example()
 
 
@@ -162,8 +186,15 @@ async def invitation_accept(stage: Stage) -> Example:
     await s.put("org_members", org_id=org_id, user_id=s.people["nobody"].id, role="owner")
     email = stage.caller.person.email if stage.caller.person else "nobody@example.com"
     await s.put(
-        "invitations", id=new_id(), org_id=org_id, email=email, role="member", token_hash=token_hash(token),
-        invited_by=s.people["nobody"].id, expires_at=clock.now() + timedelta(days=1))
+        "invitations",
+        id=new_id(),
+        org_id=org_id,
+        email=email,
+        role="member",
+        token_hash=token_hash(token),
+        invited_by=s.people["nobody"].id,
+        expires_at=clock.now() + timedelta(days=1),
+    )
     return Example(body={"token": token})
 
 
@@ -217,8 +248,14 @@ async def ssh_key_add(stage: Stage) -> Example:
 async def ssh_key_delete(stage: Stage) -> Example:
     key_id, owner = new_id(), stage.caller.person or stage.setting.people["nobody"]
     await stage.setting.put(
-        "ssh_keys", id=key_id, user_id=owner.id, name="laptop", algorithm="ssh-ed25519", public_key=ssh_public_key(),
-        fingerprint=f"SHA256:{key_id.hex}")
+        "ssh_keys",
+        id=key_id,
+        user_id=owner.id,
+        name="laptop",
+        algorithm="ssh-ed25519",
+        public_key=ssh_public_key(),
+        fingerprint=f"SHA256:{key_id.hex}",
+    )
     return Example(path={"ssh_key_id": key_id})
 
 
@@ -270,13 +307,27 @@ async def login_finish(stage: Stage) -> Example:
     state, nonce, verifier, code = (new_token() for _ in range(4))
     account_id = await _login(s)
     await s.put(
-        "login_states", state_hash=token_hash(state), nonce=nonce, redirect_uri=redirect_uri,
-        code_verifier=stage.master.seal(verifier.encode(), "login"), expires_at=clock.now() + timedelta(minutes=10))
+        "login_states",
+        state_hash=token_hash(state),
+        nonce=nonce,
+        redirect_uri=redirect_uri,
+        code_verifier=stage.master.seal(verifier.encode(), "login"),
+        expires_at=clock.now() + timedelta(minutes=10),
+    )
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).decode().rstrip("=")
     await s.put(
-        "issuer_codes", code_hash=token_hash(code), client_id="gpuaas-api", redirect_uri=redirect_uri,
-        account_id=account_id, session_id=new_id(), scopes=["openid", "profile", "email", "offline_access"],
-        nonce=nonce, code_challenge=challenge, auth_time=clock.now(), expires_at=clock.now() + timedelta(minutes=5))
+        "issuer_codes",
+        code_hash=token_hash(code),
+        client_id="gpuaas-api",
+        redirect_uri=redirect_uri,
+        account_id=account_id,
+        session_id=new_id(),
+        scopes=["openid", "profile", "email", "offline_access"],
+        nonce=nonce,
+        code_challenge=challenge,
+        auth_time=clock.now(),
+        expires_at=clock.now() + timedelta(minutes=5),
+    )
     return Example(body={"authorization_code": code, "state": state})
 
 
@@ -295,7 +346,8 @@ async def password_change(stage: Stage) -> Example:
         return Example(body=body)
     family_id, jti = await _family(stage.setting, "gpuaas-cli"), new_id().hex
     await stage.setting.put(
-        "issuer_access_tokens", jti=jti, family_id=family_id, expires_at=clock.now() + timedelta(hours=1))
+        "issuer_access_tokens", jti=jti, family_id=family_id, expires_at=clock.now() + timedelta(hours=1)
+    )
     return Example(body=body, credential=stage.mint(stage.caller.person, jti=jti))
 
 
@@ -314,7 +366,10 @@ async def issuer_account_password_reset(stage: Stage) -> Example:
 async def policy_unset(stage: Stage) -> Example:
     await stage.setting.sql.execute(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
-        "VALUES ($1, '8', false, 'global', 'tests', $2) ON CONFLICT DO NOTHING", SET_POLICY, REASON)
+        "VALUES ($1, '8', false, 'global', 'tests', $2) ON CONFLICT DO NOTHING",
+        SET_POLICY,
+        REASON,
+    )
     return Example(path={"name": SET_POLICY}, query={"reason": REASON})
 
 
@@ -364,8 +419,14 @@ async def _login(s: Setting) -> UUID:
     """At the built-in issuer."""
     account_id = new_id()
     await s.put(
-        "issuer_accounts", id=account_id, email=f"{_name('login')}@example.com", email_verified=True, name="A Login",
-        password_hash=_password_hash(), must_change=False)
+        "issuer_accounts",
+        id=account_id,
+        email=f"{_name('login')}@example.com",
+        email_verified=True,
+        name="A Login",
+        password_hash=_password_hash(),
+        must_change=False,
+    )
     return account_id
 
 
@@ -373,7 +434,13 @@ async def _family(s: Setting, client_id: str) -> UUID:
     """A login of a client that goes on."""
     family_id = new_id()
     await s.put(
-        "issuer_families", id=family_id, account_id=await _login(s), client_id=client_id, session_id=None,
-        scopes=["openid", "profile", "email", "offline_access"], auth_time=clock.now(),
-        expires_at=clock.now() + timedelta(days=1))
+        "issuer_families",
+        id=family_id,
+        account_id=await _login(s),
+        client_id=client_id,
+        session_id=None,
+        scopes=["openid", "profile", "email", "offline_access"],
+        auth_time=clock.now(),
+        expires_at=clock.now() + timedelta(days=1),
+    )
     return family_id

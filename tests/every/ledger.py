@@ -19,7 +19,9 @@ async def contents(sql: Any) -> dict[str, tuple[int, str]]:
     asked = " UNION ALL ".join(
         f"SELECT '{name}' AS name, count(*) AS rows, "
         f"md5(coalesce(string_agg(md5(t::text), '' ORDER BY md5(t::text)), '')) AS hash FROM {name} t"
-        for name in await tables(sql) if name not in TAKEN_BY_ASKING)
+        for name in await tables(sql)
+        if name not in TAKEN_BY_ASKING
+    )
     return {row["name"]: (row["rows"], row["hash"]) for row in await sql.fetch(asked)}
 
 
@@ -32,7 +34,9 @@ async def tables_with(sql: Any, text: str) -> list[str]:
     hexed = text.encode().hex()
     asked = " UNION ALL ".join(
         f"SELECT '{name}' AS name WHERE EXISTS (SELECT FROM {name} t WHERE position($1 IN t::text) > 0 "
-        "OR position($2 IN t::text) > 0)" for name in await tables(sql))
+        "OR position($2 IN t::text) > 0)"
+        for name in await tables(sql)
+    )
     return [row["name"] for row in await sql.fetch(asked, text, hexed)]
 
 
@@ -47,9 +51,11 @@ async def events_of(sql: Any, correlation_id: str) -> list[Any]:
 async def broken_invariants(sql: Any) -> list[tuple[str, str, str]]:
     """Rows of the invariant views, but of those about what other programs do in time: only the api runs here."""
     views = await sql.fetch(
-        "SELECT relname FROM pg_class WHERE relkind = 'v' AND relname LIKE 'invariant\\_%' AND relname !~ '_(11|14|19|20)_'")
+        "SELECT relname FROM pg_class WHERE relkind = 'v' AND relname LIKE 'invariant\\_%' AND relname !~ '_(11|14|19|20)_'"
+    )
     assert len(views) > 3
     return [
         (view["relname"], row["subject"], row["problem"])
-        for view in views for row in await sql.fetch(f"SELECT * FROM {view['relname']}")
+        for view in views
+        for row in await sql.fetch(f"SELECT * FROM {view['relname']}")
     ]

@@ -24,7 +24,8 @@ ENDS_ITS_CREDENTIAL = {"session_end"}
 # What is spent at the issuer before the transaction stays spent when that never commits. The repeat says so, and there
 # is no effect: log in again, or wait.
 SPENT_BEFORE = {
-    "login_finish": {(422, "login_state_unknown")}, "issuer_keys_refresh": {(429, "rate_limited")},
+    "login_finish": {(422, "login_state_unknown")},
+    "issuer_keys_refresh": {(429, "rate_limited")},
     "session_refresh": {(401, "refresh_refused"), (409, "request_in_progress")},
 }
 
@@ -57,10 +58,12 @@ async def attempts(asking: Asking, proxy: CommitProxy, ops: list[Operation]) -> 
 async def send_all(client: httpx.AsyncClient, made: list[Attempt]) -> list["asyncio.Task[httpx.Response]"]:
     """All at once, until every one of them has come to its commit."""
     tasks = [asyncio.create_task(client.request(**attempt.request())) for attempt in made]  # type: ignore[arg-type] # as httpx takes it
-    await asyncio.wait(
-        [asyncio.create_task(attempt.reached.wait()) for attempt in made], timeout=COMMIT_SECONDS)
-    late = [(a.op.id, t.result().text if t.done() else "") for a, t in zip(made, tasks, strict=True)
-            if not a.reached.is_set()]
+    await asyncio.wait([asyncio.create_task(attempt.reached.wait()) for attempt in made], timeout=COMMIT_SECONDS)
+    late = [
+        (a.op.id, t.result().text if t.done() else "")
+        for a, t in zip(made, tasks, strict=True)
+        if not a.reached.is_set()
+    ]
     assert late == []
     assert not any(task.done() for task in tasks), "somebody was told"
     return tasks
@@ -103,7 +106,10 @@ async def killable(
     process.start()
     await process.ready()
     async with httpx.AsyncClient(base_url=settings.public_url, timeout=60, limits=httpx.Limits()) as client:
-        yield process, Asking(LiveApi(settings.public_url, settings, client, await mint_for(settings, database.app)), sql)
+        yield (
+            process,
+            Asking(LiveApi(settings.public_url, settings, client, await mint_for(settings, database.app)), sql),
+        )
 
 
 @pytest.fixture(scope="module")

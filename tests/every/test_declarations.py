@@ -150,8 +150,12 @@ GOOD: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("GET", ORG, org_read, READ),
     ("POST", "/things", public_change, {"lane": Lane.AUTH, "audit": "thing.change"}),
     ("GET", "/me", user_read, {"permission": P.SELF, "lane": Lane.DEFAULT}),
-    ("POST", "/things", platform_change,
-     {"permission": P.PLATFORM_MANAGE, "lane": Lane.ADMIN, "audit": "thing.change"}),
+    (
+        "POST",
+        "/things",
+        platform_change,
+        {"permission": P.PLATFORM_MANAGE, "lane": Lane.ADMIN, "audit": "thing.change"},
+    ),
     ("GET", IN_PROJECT, project_read, READ),
     ("POST", ORG, takes(Wanted, Secret), CHANGE),
 ]
@@ -269,7 +273,9 @@ async def test_every_event_type_is_told_by_a_change(asking: Asking):
 
 def test_ids_in_paths_are_ids():
     loose = [
-        (op.id, name) for op in REGISTRY.json() for name, kind in op.path_params.items()
+        (op.id, name)
+        for op in REGISTRY.json()
+        for name, kind in op.path_params.items()
         if name.endswith("_id") and getattr(kind, "__supertype__", kind) is not UUID
     ]
     assert loose == []

@@ -126,8 +126,14 @@ async def test_two_programs_that_migrate_at_once_take_turns(empty: DatabaseUrls)
     settings = {"GPUAAS_DATABASE_URL": empty.app, "GPUAAS_DATABASE_OWNER_URL": empty.owner}
     programs = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "gpuaas", "migrate", env=os.environ | settings, stderr=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE)
+            sys.executable,
+            "-m",
+            "gpuaas",
+            "migrate",
+            env=os.environ | settings,
+            stderr=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
         for _ in range(3)
     ]
     said = await asyncio.gather(*(program.communicate() for program in programs))
@@ -140,5 +146,3 @@ def test_every_migration_has_its_sql_both_ways() -> None:
     sql = {path.name for path in (migrate.folder() / "sql").iterdir()}
     assert sql == {f"{name}.{way}.sql" for name in names for way in ("up", "down")}
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
-
-

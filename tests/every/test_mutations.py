@@ -196,7 +196,8 @@ def _secrets_in(ask: Ask, first: httpx.Response) -> list[str]:
     """What must not be in an audit row: what was shown once, and passwords, tokens and codes that were sent.
     (A login's state is spent by the very request that sends it.)"""
     sent = [
-        value for name, value in (ask.example.body or {}).items()
+        value
+        for name, value in (ask.example.body or {}).items()
         if isinstance(value, str) and any(word in name for word in ("password", "token", "code"))
     ]
     shown = [first.json()[name] for name in ask.op.one_time_fields if first.json()[name]]

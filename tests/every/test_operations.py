@@ -43,7 +43,8 @@ async def test_an_operation_answers_each_actor_as_declared(asking: Asking, op: O
 
 
 @pytest.mark.parametrize(
-    "op", [op for op in OPERATIONS if op.scope in (Scope.ORG, Scope.PROJECT)], ids=lambda op: op.id)
+    "op", [op for op in OPERATIONS if op.scope in (Scope.ORG, Scope.PROJECT)], ids=lambda op: op.id
+)
 async def test_what_is_not_yours_is_as_if_it_were_not(asking: Asking, op: Operation):
     """The stranger hears the same of somebody else's organisation and of one that never was."""
     ask = await asking.ask(op, "stranger")
@@ -89,10 +90,11 @@ def assert_declared_answer(op: Operation, answer: httpx.Response) -> None:
         assert "attachment" in answer.headers["content-disposition"]
         return
     value = msgspec.json.decode(answer.content, type=op.answer, strict=True)
-    assert msgspec.json.decode(msgspec.json.encode(value)) == msgspec.json.decode(answer.content), "it has fields the type does not know"
+    assert msgspec.json.decode(msgspec.json.encode(value)) == msgspec.json.decode(answer.content), (
+        "it has fields the type does not know"
+    )
     schema = content[kind]["schema"]
-    validator = Draft202012Validator(
-        _rooted(schema), registry=RESOURCES, format_checker=FormatChecker())
+    validator = Draft202012Validator(_rooted(schema), registry=RESOURCES, format_checker=FormatChecker())
     problems = [error.message for error in validator.iter_errors(answer.json())]
     assert problems == []
 

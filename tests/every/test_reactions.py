@@ -31,8 +31,11 @@ async def parts(db: Database, nats_url: str) -> Parts:
     bus = Bus(nats_url, "test")
     key = base64.b64encode(b"k" * 32).decode()
     found, _ = assemble(
-        Settings(database_url=db.url, nats_url=nats_url, master_key=key, public_url="http://127.0.0.1"), db, bus,
-        Publisher(bus))
+        Settings(database_url=db.url, nats_url=nats_url, master_key=key, public_url="http://127.0.0.1"),
+        db,
+        bus,
+        Publisher(bus),
+    )
     return found
 
 

@@ -37,7 +37,9 @@ async def walls(superuser: Any) -> dict[str, str]:
     rows = await superuser.fetch(
         "SELECT relname, coalesce(obj_description(c.oid, 'pg_class'), '') AS said FROM pg_class c "
         "WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition "
-        "AND relname <> $1", OF_ALEMBIC)
+        "AND relname <> $1",
+        OF_ALEMBIC,
+    )
     return {row["relname"]: row["said"] for row in rows}
 
 
@@ -46,10 +48,24 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
     ours, theirs = await make_setting(superuser, "https://i"), await make_setting(superuser, "https://i")
     for s in (ours, theirs):
         owner = s.people["owner"].id
-        await s.put("ssh_keys", id=new_id(), user_id=owner, name="k", algorithm="ssh-ed25519", public_key="k",
-                    fingerprint=s.mark)
-        await s.put("idempotency_keys", actor_id=owner, key=s.mark, operation="x", request_hash=b"0" * 32, status=200,
-                    body=b"{}")
+        await s.put(
+            "ssh_keys",
+            id=new_id(),
+            user_id=owner,
+            name="k",
+            algorithm="ssh-ed25519",
+            public_key="k",
+            fingerprint=s.mark,
+        )
+        await s.put(
+            "idempotency_keys",
+            actor_id=owner,
+            key=s.mark,
+            operation="x",
+            request_hash=b"0" * 32,
+            status=200,
+            body=b"{}",
+        )
     return ours, theirs
 
 
@@ -61,7 +77,8 @@ async def owner_column(superuser: Any, table: str) -> str:
     if table in OWNER_COLUMN:
         return OWNER_COLUMN[table]
     rows = await superuser.fetch(
-        "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0", table)
+        "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0", table
+    )
     return next(name for name in ("org_id", "user_id", "actor_id") if name in {row["attname"] for row in rows})
 
 
@@ -82,11 +99,17 @@ async def test_every_tenants_and_actors_table_has_forced_policies_for_all_that_i
     missing = []
     for table in walled(walls):
         forced = await superuser.fetchrow(
-            "SELECT relrowsecurity AND relforcerowsecurity AS forced FROM pg_class WHERE oid = $1::text::regclass", table)
+            "SELECT relrowsecurity AND relforcerowsecurity AS forced FROM pg_class WHERE oid = $1::text::regclass",
+            table,
+        )
         if not forced["forced"]:
             missing.append((table, "not forced"))
-        commands = {row["cmd"] for row in await superuser.fetch(
-            "SELECT polcmd::text AS cmd FROM pg_policy WHERE polrelid = $1::text::regclass", table)}
+        commands = {
+            row["cmd"]
+            for row in await superuser.fetch(
+                "SELECT polcmd::text AS cmd FROM pg_policy WHERE polrelid = $1::text::regclass", table
+            )
+        }
         for privilege, letter in (("SELECT", "r"), ("INSERT", "a"), ("UPDATE", "w"), ("DELETE", "d")):
             if await granted(superuser, table, privilege) and not commands & {letter, "*"}:
                 missing.append((table, privilege))
@@ -101,16 +124,22 @@ async def granted(superuser: Any, table: str, privilege: str) -> bool:
 async def test_what_belongs_to_no_tenant_has_no_tenants_column(superuser, walls):
     """A platform table with an organisation in it is one that has to say why: it is read by the platform alone."""
     named = [
-        name for name, said in walls.items() if said.startswith("platform:") and await superuser.fetchval(
+        name
+        for name, said in walls.items()
+        if said.startswith("platform:")
+        and await superuser.fetchval(
             "SELECT count(*) FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = 'org_id' AND attnum > 0",
-            name)]
+            name,
+        )
+    ]
     assert named == ["dead_letters"]
 
 
 async def test_views_see_with_the_eyes_of_who_asks(superuser):
     blind = await superuser.fetch(
         "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm') "
-        "AND NOT coalesce(reloptions::text LIKE '%security_invoker=true%', false)")
+        "AND NOT coalesce(reloptions::text LIKE '%security_invoker=true%', false)"
+    )
     assert blind == []
 
 
@@ -157,8 +186,10 @@ async def test_the_second_wall_alone_lets_no_row_be_given_away(app, superuser, w
             continue
         with pytest.raises((asyncpg.InsufficientPrivilegeError, asyncpg.IntegrityConstraintViolationError)):
             await app.execute(
-                f"UPDATE {table} SET {column} = $1 WHERE {column} = $2", owner_of(theirs, table, column),
-                owner_of(ours, table, column))
+                f"UPDATE {table} SET {column} = $1 WHERE {column} = $2",
+                owner_of(theirs, table, column),
+                owner_of(ours, table, column),
+            )
 
 
 @pytest.mark.parametrize("how", ["unset", "empty"])
@@ -191,7 +222,8 @@ async def test_append_only_tables_keep_their_rows_whoever_asks(database, superus
     await connection.execute("SET app.org_id = '*'")
     for table in kept:
         column = await superuser.fetchval(
-            "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum = 1", table)
+            "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum = 1", table
+        )
         rows = await superuser.fetchval(f"SELECT count(*) FROM {table}")
         for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}", f"TRUNCATE {table}"):
             try:
@@ -208,13 +240,20 @@ async def test_the_app_owns_nothing_and_makes_nothing(app, superuser):
     owned = "SELECT count(*) FROM pg_class WHERE pg_get_userbyid(relowner) = $1"
     assert await superuser.fetchval(owned, APP) == 0
     rights = await superuser.fetchrow(
-        "SELECT rolsuper, rolbypassrls, rolcreatedb, rolcreaterole, rolreplication FROM pg_roles WHERE rolname = $1", APP)
+        "SELECT rolsuper, rolbypassrls, rolcreatedb, rolcreaterole, rolreplication FROM pg_roles WHERE rolname = $1",
+        APP,
+    )
     assert not any(rights.values())
-    assert await superuser.fetchval(
-        "SELECT count(*) FROM pg_auth_members WHERE pg_get_userbyid(member) = $1", APP) == 0
-    for statement in ("CREATE TABLE made ()", "CREATE SCHEMA made", "CREATE FUNCTION made() RETURNS int RETURN 1",
-                      "ALTER TABLE orgs DISABLE ROW LEVEL SECURITY", "SET ROLE gpuaas_owner",
-                      "CREATE POLICY made ON orgs USING (true)", "DROP TABLE orgs"):
+    assert await superuser.fetchval("SELECT count(*) FROM pg_auth_members WHERE pg_get_userbyid(member) = $1", APP) == 0
+    for statement in (
+        "CREATE TABLE made ()",
+        "CREATE SCHEMA made",
+        "CREATE FUNCTION made() RETURNS int RETURN 1",
+        "ALTER TABLE orgs DISABLE ROW LEVEL SECURITY",
+        "SET ROLE gpuaas_owner",
+        "CREATE POLICY made ON orgs USING (true)",
+        "DROP TABLE orgs",
+    ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await app.execute(statement)
 
@@ -223,14 +262,17 @@ async def test_partitions_are_reached_through_their_table_only(superuser):
     """Their parent's policies do not hold for whoever asks them directly."""
     reachable = await superuser.fetch(
         "SELECT relname FROM pg_class WHERE relispartition AND relkind = 'r' AND relnamespace = 'public'::regnamespace "
-        "AND has_table_privilege($1, oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')", APP)
+        "AND has_table_privilege($1, oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+        APP,
+    )
     assert reachable == []
 
 
 async def test_what_the_app_may_run_as_the_owner_has_a_fixed_search_path(superuser):
     loose = await superuser.fetch(
         "SELECT proname FROM pg_proc WHERE prosecdef AND pronamespace = 'public'::regnamespace "
-        "AND NOT coalesce(proconfig::text LIKE '%search_path%', false)")
+        "AND NOT coalesce(proconfig::text LIKE '%search_path%', false)"
+    )
     assert loose == []
 
 
@@ -276,11 +318,18 @@ async def rows_of(sql: Any, s: Setting) -> dict[str, str]:
     """All rows that name the tenant, hashed by table."""
     asked = " UNION ALL ".join(
         f"SELECT '{name}' AS name, md5(string_agg(t::text, '' ORDER BY t::text)) AS hash FROM {name} t "
-        "WHERE position($1 IN t::text) > 0 OR position($2 IN t::text) > 0" for name in await tables(sql))
+        "WHERE position($1 IN t::text) > 0 OR position($2 IN t::text) > 0"
+        for name in await tables(sql)
+    )
     return {row["name"]: row["hash"] for row in await sql.fetch(asked, str(s.org_id), s.mark)}
 
 
 async def _updatable(superuser: Any, table: str) -> str:
-    return str(await superuser.fetchval(
-        "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped "
-        "AND has_column_privilege($2, attrelid, attname, 'UPDATE') ORDER BY attnum DESC LIMIT 1", table, APP))
+    return str(
+        await superuser.fetchval(
+            "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum > 0 AND NOT attisdropped "
+            "AND has_column_privilege($2, attrelid, attname, 'UPDATE') ORDER BY attnum DESC LIMIT 1",
+            table,
+            APP,
+        )
+    )

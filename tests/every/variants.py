@@ -58,8 +58,13 @@ def _other(said: dict[str, Any], accepted: Any) -> dict[str, Any] | None:
                     return changed
             except msgspec.ValidationError:
                 continue
-    for name, extra in (("title", "Another"), ("reason", "another reason"), ("guardrail", True),
-                        ("refresh_token", "another"), ("name", "another")):
+    for name, extra in (
+        ("title", "Another"),
+        ("reason", "another reason"),
+        ("guardrail", True),
+        ("refresh_token", "another"),
+        ("name", "another"),
+    ):
         try:
             if accepted(said | {name: extra}) != original:
                 return said | {name: extra}

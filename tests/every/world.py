@@ -21,13 +21,28 @@ from tests.support.live import Mint
 Sql = asyncpg.Connection  # past all walls
 
 ROLES = {
-    "owner": Role.OWNER, "second_owner": Role.OWNER, "admin": Role.ADMIN, "member": Role.MEMBER,
-    "viewer": Role.VIEWER, "billing": Role.BILLING, "target": Role.MEMBER,
+    "owner": Role.OWNER,
+    "second_owner": Role.OWNER,
+    "admin": Role.ADMIN,
+    "member": Role.MEMBER,
+    "viewer": Role.VIEWER,
+    "billing": Role.BILLING,
+    "target": Role.MEMBER,
 }
 PLATFORM_ROLES = {"platform_admin": PlatformRole.ADMIN, "platform_auditor": PlatformRole.AUDITOR}
 ACTORS = (
-    "anonymous", "stranger", "viewer", "billing", "member", "admin", "owner", "platform_admin", "platform_auditor",
-    "revoked", "narrow_account", "any_account",
+    "anonymous",
+    "stranger",
+    "viewer",
+    "billing",
+    "member",
+    "admin",
+    "owner",
+    "platform_admin",
+    "platform_auditor",
+    "revoked",
+    "narrow_account",
+    "any_account",
 )
 ANY = "*"
 FRESH_POLICY = "identity.service_account_keys_max"
@@ -79,10 +94,18 @@ class Setting:
 
     async def add_person(self, name: str, *, platform: PlatformRole | None = None, email: str = "") -> Person:
         person = Person(
-            new_id(), f"{name}-{self.mark}", email or f"{name}-{self.mark}@example.com", name.replace("_", " "))
+            new_id(), f"{name}-{self.mark}", email or f"{name}-{self.mark}@example.com", name.replace("_", " ")
+        )
         await self.put(
-            "users", id=person.id, issuer=self.issuer, subject=person.subject, email=person.email,
-            email_verified=True, name=person.name, platform_roles=[platform] if platform else [])
+            "users",
+            id=person.id,
+            issuer=self.issuer,
+            subject=person.subject,
+            email=person.email,
+            email_verified=True,
+            name=person.name,
+            platform_roles=[platform] if platform else [],
+        )
         self.people[name] = person
         return person
 
@@ -92,12 +115,24 @@ class Setting:
     async def add_account(self, name: str, allowed: list[str], *, role: Role = Role.ADMIN) -> Account:
         account = Account(new_id(), new_id(), new_token(SERVICE_KEY_PREFIX))
         await self.put(
-            "service_accounts", id=account.id, org_id=self.org_id, name=f"{name.replace('_', '-')}-{self.mark}",
-            role=role, allowed_operations=allowed, created_by=self.people["owner"].id)
+            "service_accounts",
+            id=account.id,
+            org_id=self.org_id,
+            name=f"{name.replace('_', '-')}-{self.mark}",
+            role=role,
+            allowed_operations=allowed,
+            created_by=self.people["owner"].id,
+        )
         await self.put(
-            "service_account_keys", id=account.key_id, org_id=self.org_id, service_account_id=account.id,
-            key_hash=token_hash(account.key), hint=account.key[:14], expires_at=clock.now() + timedelta(days=1),
-            last_used_at=clock.now())
+            "service_account_keys",
+            id=account.key_id,
+            org_id=self.org_id,
+            service_account_id=account.id,
+            key_hash=token_hash(account.key),
+            hint=account.key[:14],
+            expires_at=clock.now() + timedelta(days=1),
+            last_used_at=clock.now(),
+        )
         self.accounts[name] = account
         return account
 
@@ -134,8 +169,9 @@ async def make_setting(sql: Any, issuer: str) -> Setting:
     for name, platform_role in PLATFORM_ROLES.items():
         await s.add_person(name, platform=platform_role)
     await s.add_person("nobody")
-    await s.put("project_members", org_id=s.org_id, project_id=s.project_id, user_id=s.people["target"].id,
-                role=Role.VIEWER)
+    await s.put(
+        "project_members", org_id=s.org_id, project_id=s.project_id, user_id=s.people["target"].id, role=Role.VIEWER
+    )
     await s.put("orgs", id=s.next_door_id, name=f"next-door-{s.mark}", title="Next door")
     await s.join(await s.add_person("stranger"), Role.OWNER, org_id=s.next_door_id)
     await s.add_account("any_account", [ANY])
@@ -149,25 +185,67 @@ async def make_setting(sql: Any, issuer: str) -> Setting:
 async def _furnish(s: Setting) -> None:
     now = clock.now()
     await s.put(
-        "invitations", id=s.invitation_id, org_id=s.org_id, email=f"invited-{s.mark}@example.com", role=Role.VIEWER,
-        token_hash=token_hash(s.invitation_token), invited_by=s.people["owner"].id,
-        expires_at=now + timedelta(days=1))
+        "invitations",
+        id=s.invitation_id,
+        org_id=s.org_id,
+        email=f"invited-{s.mark}@example.com",
+        role=Role.VIEWER,
+        token_hash=token_hash(s.invitation_token),
+        invited_by=s.people["owner"].id,
+        expires_at=now + timedelta(days=1),
+    )
     for project_id in (None, s.project_id):
         await s.put(
-            "policy_overrides", key=SET_POLICY, org_id=s.org_id, project_id=project_id, value="5", guardrail=False,
-            set_from="project" if project_id else "org", set_by=s.people["owner"].id, set_by_name="owner",
-            reason="as an example")
+            "policy_overrides",
+            key=SET_POLICY,
+            org_id=s.org_id,
+            project_id=project_id,
+            value="5",
+            guardrail=False,
+            set_from="project" if project_id else "org",
+            set_by=s.people["owner"].id,
+            set_by_name="owner",
+            reason="as an example",
+        )
     await s.put(
-        "outbox", id=s.event_id, stream="PLATFORM", name="org.updated", version=1, org_id=s.org_id,
-        subject_id=s.org_id, actor="system:tests", correlation_id=f"tests-{s.mark}", traceparent="",
-        payload={"org_id": str(s.org_id)}, published_at=now)
+        "outbox",
+        id=s.event_id,
+        stream="PLATFORM",
+        name="org.updated",
+        version=1,
+        org_id=s.org_id,
+        subject_id=s.org_id,
+        actor="system:tests",
+        correlation_id=f"tests-{s.mark}",
+        traceparent="",
+        payload={"org_id": str(s.org_id)},
+        published_at=now,
+    )
     await s.put(
-        "dead_letters", id=s.dead_letter_id, consumer="tests.nobody", event_id=s.event_id, event_name="org.updated",
-        org_id=s.org_id, correlation_id=f"tests-{s.mark}", reason="as an example", attempts=8, state="open")
+        "dead_letters",
+        id=s.dead_letter_id,
+        consumer="tests.nobody",
+        event_id=s.event_id,
+        event_name="org.updated",
+        org_id=s.org_id,
+        correlation_id=f"tests-{s.mark}",
+        reason="as an example",
+        attempts=8,
+        state="open",
+    )
     await s.put(
-        "audit_log", id=s.audit_id, action="org.update", operation="org_update", actor_kind="user",
-        actor_id=s.people["owner"].id, actor_name="owner", org_id=s.org_id, correlation_id=f"tests-{s.mark}",
-        client_ip="127.0.0.1", details={"status": 200})
+        "audit_log",
+        id=s.audit_id,
+        action="org.update",
+        operation="org_update",
+        actor_kind="user",
+        actor_id=s.people["owner"].id,
+        actor_name="owner",
+        org_id=s.org_id,
+        correlation_id=f"tests-{s.mark}",
+        client_ip="127.0.0.1",
+        details={"status": 200},
+    )
     await s.put("audit_unsealed", audit_id=s.audit_id)
 
 
@@ -184,13 +262,19 @@ async def make_caller(s: Setting, name: str, mint: Mint, operation_id: str) -> C
         return Caller(name, ActorKind.SERVICE_ACCOUNT, account.key, account=account, org_role=Role.ADMIN)
     if name == "revoked":
         person, jti = s.people["owner"], new_id().hex
-        await s.put("revoked_credentials", credential_id=jti, reason="as an example",
-                    expires_at=clock.now() + timedelta(days=1))
+        await s.put(
+            "revoked_credentials", credential_id=jti, reason="as an example", expires_at=clock.now() + timedelta(days=1)
+        )
         return Caller(name, ActorKind.USER, mint(person, jti=jti), person=person, org_role=Role.OWNER)
     person = s.people[name]
     return Caller(
-        name, ActorKind.USER, mint(person), person=person, org_role=ROLES.get(name),
-        platform_role=PLATFORM_ROLES.get(name))
+        name,
+        ActorKind.USER,
+        mint(person),
+        person=person,
+        org_role=ROLES.get(name),
+        platform_role=PLATFORM_ROLES.get(name),
+    )
 
 
 def _literal(value: Any) -> str:

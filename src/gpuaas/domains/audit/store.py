@@ -60,7 +60,7 @@ CHAIN = f"""
 SELECT s.audit_id, {_SEAL}, {_ROW} FROM audit_seals s LEFT JOIN audit_log a ON a.id = s.audit_id
 WHERE s.seq >= $1 AND (s.seq, s.audit_id) > ($1, $2) ORDER BY s.seq, s.audit_id LIMIT $3
 """  # noqa: S608 - made of the constants above
-LINK_BEFORE = "SELECT seq, hash FROM audit_seals WHERE seq = $1 - 1 ORDER BY audit_id LIMIT 1"
+LINK_BEFORE = "SELECT seq, hash FROM audit_seals WHERE seq = $1::bigint - 1 ORDER BY audit_id LIMIT 1"
 FLAWS = "SELECT subject, problem FROM invariant_19_audit_chain LIMIT $1"
 PATIENCE = "SELECT set_config('statement_timeout', '300s', true)"
 STATE = """

@@ -17,21 +17,34 @@ from gpuaas.infra.http.operation import Operation, Registry, Stream
 REF = "#/components/schemas/{name}"
 _ALWAYS = (Code.REQUEST_INVALID, Code.RATE_LIMITED, Code.INTERNAL, Code.OVERLOADED, Code.DEPENDENCY_UNAVAILABLE)
 _WITH_CREDENTIAL = (
-    Code.CREDENTIAL_MISSING, Code.CREDENTIAL_INVALID, Code.CREDENTIAL_EXPIRED, Code.CREDENTIAL_REVOKED,
-    Code.PERMISSION_DENIED, Code.OPERATION_NOT_IN_ALLOW_LIST, Code.ACCOUNT_DISABLED,
+    Code.CREDENTIAL_MISSING,
+    Code.CREDENTIAL_INVALID,
+    Code.CREDENTIAL_EXPIRED,
+    Code.CREDENTIAL_REVOKED,
+    Code.PERMISSION_DENIED,
+    Code.OPERATION_NOT_IN_ALLOW_LIST,
+    Code.ACCOUNT_DISABLED,
 )
 _WITH_CHANGE = (
-    Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID, Code.IDEMPOTENCY_KEY_REUSED,
-    Code.REQUEST_IN_PROGRESS, Code.REQUEST_MALFORMED, Code.BODY_TOO_LARGE, Code.BODY_TIMEOUT,
+    Code.IDEMPOTENCY_KEY_REQUIRED,
+    Code.IDEMPOTENCY_KEY_INVALID,
+    Code.IDEMPOTENCY_KEY_REUSED,
+    Code.REQUEST_IN_PROGRESS,
+    Code.REQUEST_MALFORMED,
+    Code.BODY_TOO_LARGE,
+    Code.BODY_TIMEOUT,
     Code.CONTENT_ENCODING_UNSUPPORTED,
 )
 IDEMPOTENCY_KEY = {
-    "name": "Idempotency-Key", "in": "header", "required": True,
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": True,
     "description": "Names this change. Sent again, the same answer comes back and nothing happens twice.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]{1,200}$"},
 }
 CORRELATION = {
-    "description": "Names this request in logs, audit and events.", "schema": {"type": "string"},
+    "description": "Names this request in logs, audit and events.",
+    "schema": {"type": "string"},
 }
 
 
@@ -68,10 +81,11 @@ def document(registry: Registry) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "GPUaaS API", "version": gpuaas.__version__, "license": {
-                "name": "Apache-2.0", "identifier": "Apache-2.0"},
+            "title": "GPUaaS API",
+            "version": gpuaas.__version__,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": "The control plane that turns a rack of GPU servers into a cloud. Every change takes an "
-                           "Idempotency-Key; every error has the shape of ErrorResponse.",
+            "Idempotency-Key; every error has the shape of ErrorResponse. No text may contain NUL.",
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": tag} for tag in sorted({op.tag for op in operations})],
@@ -79,10 +93,13 @@ def document(registry: Registry) -> dict[str, Any]:
         "paths": dict(paths),
         "components": {
             "schemas": dict(sorted(components.items())),
-            "securitySchemes": {"bearer": {
-                "type": "http", "scheme": "bearer",
-                "description": "An access token of the issuer, or a service-account key.",
-            }},
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An access token of the issuer, or a service-account key.",
+                }
+            },
             "headers": {"Correlation": CORRELATION},
         },
     }
@@ -123,7 +140,8 @@ def _operation(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
         told["security"] = []
     if op.body is not None:
         told["requestBody"] = {
-            "required": True, "content": {"application/json": {"schema": schema_of[_key(op.body)]}},
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[_key(op.body)]}},
         }
     return told
 
@@ -165,9 +183,12 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     good_headers = dict(headers)
     if op.idempotent_by_key:
         good_headers["Idempotency-Replayed"] = {
-            "description": "'true' when the answer was given before.", "schema": {"type": "string", "const": "true"}}
-    told: dict[str, Any] = {str(op.status): {
-        "description": HTTPStatus(op.status).phrase, "headers": good_headers, "content": content}}
+            "description": "'true' when the answer was given before.",
+            "schema": {"type": "string", "const": "true"},
+        }
+    told: dict[str, Any] = {
+        str(op.status): {"description": HTTPStatus(op.status).phrase, "headers": good_headers, "content": content}
+    }
     by_status: dict[int, list[Code]] = defaultdict(list)
     for code in error_codes(op):
         by_status[CATALOGUE[code][0].status].append(code)
@@ -176,11 +197,23 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
         told[str(status)] = {
             "description": " ".join(f"`{code}`: {CATALOGUE[code][1]}" for code in codes),
             "headers": headers | (extra if status in {429, 503} else {}),
-            "content": {"application/json": {"schema": {
-                "allOf": [
-                    {"$ref": REF.format(name="ErrorResponse")},
-                    {"type": "object", "properties": {
-                        "error": {"type": "object", "properties": {"code": {"enum": [str(c) for c in codes]}}}}},
-                ]}}},
+            "content": {
+                "application/json": {
+                    "schema": {
+                        "allOf": [
+                            {"$ref": REF.format(name="ErrorResponse")},
+                            {
+                                "type": "object",
+                                "properties": {
+                                    "error": {
+                                        "type": "object",
+                                        "properties": {"code": {"enum": [str(c) for c in codes]}},
+                                    }
+                                },
+                            },
+                        ]
+                    }
+                }
+            },
         }
     return told

@@ -6,7 +6,6 @@ Always holds: a handler runs only for an actor who may; a change, its audit row,
 together; the same key never has two effects."""
 
 import hashlib
-import hmac
 import re
 from typing import Any
 from uuid import UUID
@@ -19,8 +18,9 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.http import access
 from gpuaas.infra.http.context import Context, Scope
 from gpuaas.infra.http.operation import Exchange, Operation, Raw, Stream, Wire
+from gpuaas.infra.http.query import QueryReader
 from gpuaas.infra.http.rate import RateLanes
-from gpuaas.infra.http.request import Request, decode_json, invalid, pairs, validation_fault
+from gpuaas.infra.http.request import Request, decode_json, invalid, pairs
 from gpuaas.infra.http.turns import Turns
 from gpuaas.infra.postgres.database import AGAIN, Database
 from gpuaas.infra.postgres.finish import AuditEntry, StoredAnswer, finish
@@ -79,6 +79,7 @@ class Pipeline:
         self._decoder = (
             msgspec.json.Decoder(operation.body) if operation.speaks_json and operation.body else None
         )
+        self._query = QueryReader(operation.query) if operation.wire is Wire.JSON and operation.query else None
         self._body_name = _body_name(operation)
         self._one_time = operation.one_time_fields
         self._takes_nothing = operation.speaks_json and operation.query is None and not operation.mutates
@@ -191,11 +192,8 @@ class Pipeline:
         op = self.operation
         if not op.speaks_json:
             return await self._decode_exchange(request, arguments)
-        if op.query is not None:
-            try:
-                arguments["query"] = msgspec.convert(request.query(), op.query, strict=False)
-            except msgspec.ValidationError as error:
-                raise validation_fault(error) from error
+        if self._query is not None:
+            arguments["query"] = self._query.read(request.query())
         elif request.query_string:
             raise invalid("This operation takes no query.", next(iter(request.query()), ""), "unknown")
         if self._decoder is None:
@@ -266,7 +264,7 @@ class Pipeline:
         """What a repeated request is compared with. Keyed: a body may hold a password, which must not be guessable
         from what is stored."""
         parts = (self.operation.id.encode(), request.path.encode(), request.query_string, body)
-        return hmac.digest(self._edge.request_key, b"\0".join(parts), "sha256")
+        return hashlib.blake2b(b"\0".join(parts), key=self._edge.request_key, digest_size=32).digest()
 
     async def _once(self, cx: Context, tx: Tx, key: str, digest: bytes, arguments: dict[str, Any]) -> Answer | Stream:
         """Inside the transaction: claim the key, do it, write what commits with it."""
