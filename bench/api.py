@@ -25,7 +25,9 @@ def run(only: str | None) -> list[Figure]:
     with stage() as ready:
         rss = _rss_mb(ready.api_pid)
         figures: dict[str, Callable[[Stage], Figure]] = {
-            "smallest_get": _smallest_get, "list_50": _list, "create": _create,
+            "smallest_get": _smallest_get,
+            "list_50": _list,
+            "create": _create,
         }
         found = [make(ready) for name, make in figures.items() if only in {None, name}]
         if only in {None, "idle_rss"}:
@@ -36,47 +38,90 @@ def run(only: str | None) -> list[Figure]:
 def _smallest_get(ready: Stage) -> Figure:
     request = ready.request("GET", "/api/v1/auth/session")
     with _raw_app(ready, request) as port:
-        return in_turns("api.smallest_get", "requests/s", lambda: http_per_second(ready.port, CLIENTS, request),
-                        lambda: http_per_second(port, CLIENTS, request), 0.5)
+        return in_turns(
+            "api.smallest_get",
+            "requests/s",
+            lambda: http_per_second(ready.port, CLIENTS, request),
+            lambda: http_per_second(port, CLIENTS, request),
+            0.5,
+        )
 
 
 def _list(ready: Stage) -> Figure:
     request = ready.request("GET", f"/api/v1/orgs/{ready.org_id}/projects?limit={ROWS}")
     script = _bind(projects.LIST, [f"'{ready.org_id}'::uuid", f"'{NIL}'::uuid", str(ROWS + 1)])
-    return in_turns("api.list_50", "lists/s", lambda: http_per_second(ready.port, 1, request),
-                    lambda: pgbench_per_second(ready, script + ";", 1), 0.20)
+    return in_turns(
+        "api.list_50",
+        "lists/s",
+        lambda: http_per_second(ready.port, 1, request),
+        lambda: pgbench_per_second(ready, script + ";", 1),
+        0.20,
+    )
 
 
 def _create(ready: Stage) -> Figure:
     body = '{"name": "p-{n}", "title": "A project"}'
     request = ready.request("POST", f"/api/v1/orgs/{ready.org_id}/projects", body, Idempotency_Key="{n}")
-    return in_turns("api.create", "creates/s", lambda: http_per_second(ready.port, CLIENTS, request),
-                    lambda: pgbench_per_second(ready, _create_script(ready), CLIENTS), 0.40)
+    return in_turns(
+        "api.create",
+        "creates/s",
+        lambda: http_per_second(ready.port, CLIENTS, request),
+        lambda: pgbench_per_second(ready, _create_script(ready), CLIENTS),
+        0.40,
+    )
 
 
 def _create_script(ready: Stage) -> str:
     """The statements of one `project_create`, as the pipeline sends them, with the same sizes."""
     org, account = f"'{ready.org_id}'::uuid", f"'{ready.account_id}'::uuid"
-    name, key = ("'b-' || :client_id::text || '-' || :a::text || '-' || :b::text",
-                 "'k-' || :client_id::text || '-' || :a::text || '-' || :b::text")
+    name, key = (
+        "'b-' || :client_id::text || '-' || :a::text || '-' || :b::text",
+        "'k-' || :client_id::text || '-' || :a::text || '-' || :b::text",
+    )
     payload = '\'{"project_id": "00000000-0000-7000-8000-000000000000", "name": "b-123456789"}\''
-    audit = ["uuidv7()", "'project.create'", "'project_create'", "'service_account'", account, "'bench'", org,
-             "NULL::uuid", account, f"'{'c' * 26}'", "'127.0.0.1'", '\'{"name": "p", "title": "A project"}\'']
-    event = ["uuidv7()", "'PLATFORM'", "'project.created'", "1", org, account, "'service_account-bench'",
-             f"'{'c' * 26}'", f"'{'t' * 55}'", payload + "::jsonb"]
+    audit = [
+        "uuidv7()",
+        "'project.create'",
+        "'project_create'",
+        "'service_account'",
+        account,
+        "'bench'",
+        org,
+        "NULL::uuid",
+        account,
+        f"'{'c' * 26}'",
+        "'127.0.0.1'",
+        '\'{"name": "p", "title": "A project"}\'',
+    ]
+    event = [
+        "uuidv7()",
+        "'PLATFORM'",
+        "'project.created'",
+        "1",
+        org,
+        account,
+        "'service_account-bench'",
+        f"'{'c' * 26}'",
+        f"'{'t' * 55}'",
+        payload + "::jsonb",
+    ]
     answer = [account, key, "201::smallint", f"'{'b' * 200}'::bytea"]
     # The audit row's id stands in two tables: the pipeline makes it, here a first CTE does.
     finish = FINISH.replace("$1::uuid IS NOT NULL", "true").replace("SELECT $1 WHERE true", "SELECT id FROM made")
     finish = finish.replace("WITH audited", "WITH made AS MATERIALIZED (SELECT uuidv7() AS id), audited")
     finish = finish.replace("SELECT $1, $2", "SELECT (SELECT id FROM made), $2")
-    return "\n".join([
-        "\\set a random(1, 1000000000)", "\\set b random(1, 1000000000)",
-        "BEGIN;",
-        _bind(CLAIM, [account, key, "'project_create'", "'\\\\x00'::bytea || decode(repeat('ab', 31), 'hex')"]) + ";",
-        _bind(projects.INSERT, ["uuidv7()", org, name, "'A project'"]) + ";",
-        _bind(finish, [*audit, *(f"ARRAY[{value}]" for value in event), *answer]) + ";",
-        "COMMIT;",
-    ])
+    return "\n".join(
+        [
+            "\\set a random(1, 1000000000)",
+            "\\set b random(1, 1000000000)",
+            "BEGIN;",
+            _bind(CLAIM, [account, key, "'project_create'", "'\\\\x00'::bytea || decode(repeat('ab', 31), 'hex')"])
+            + ";",
+            _bind(projects.INSERT, ["uuidv7()", org, name, "'A project'"]) + ";",
+            _bind(finish, [*audit, *(f"ARRAY[{value}]" for value in event), *answer]) + ";",
+            "COMMIT;",
+        ]
+    )
 
 
 def _bind(sql: str, values: list[str]) -> str:

@@ -21,8 +21,9 @@ STREAM = "BENCH"
 async def publish(url: str, count: int) -> float:
     client = await nats.connect(url)
     js = client.jetstream(timeout=60)
-    await js.add_stream(StreamConfig(
-        name=STREAM, subjects=["bench.>"], storage=StorageType.FILE, duplicate_window=120, max_age=3600))
+    await js.add_stream(
+        StreamConfig(name=STREAM, subjects=["bench.>"], storage=StorageType.FILE, duplicate_window=120, max_age=3600)
+    )
     messages = [event_message(_envelope(), "bench.project.created") for _ in range(count)]
     started = time.perf_counter()
     flying = [await js.publish_async(one.subject, one.body, headers=one.headers) for one in messages]
@@ -35,8 +36,14 @@ async def publish(url: str, count: int) -> float:
 
 def _envelope() -> Envelope:
     return Envelope(
-        id=EventId(new_id()), name="project.created", version=1, occurred_at=clock.now(), org_id=new_id(),
-        subject_id=new_id(), actor=f"user:{new_id()}", correlation_id="c" * 26,
+        id=EventId(new_id()),
+        name="project.created",
+        version=1,
+        occurred_at=clock.now(),
+        org_id=new_id(),
+        subject_id=new_id(),
+        actor=f"user:{new_id()}",
+        correlation_id="c" * 26,
         traceparent="00-" + "a" * 32 + "-" + "b" * 16 + "-01",
         payload=msgspec.Raw(msgspec.json.encode({"name": "bench-1234", "project_id": new_id()})),
     )

@@ -25,10 +25,17 @@ class Figure:
         return self.ratio >= self.bar if self.at_least else self.ratio <= self.bar
 
     def as_json(self) -> str:
-        return json.dumps({
-            "name": self.name, "value": round(self.value, 2), "unit": self.unit, "limit": round(self.limit, 2),
-            "ratio": round(self.ratio, 4), "bar": self.bar, "ok": self.ok,
-        })
+        return json.dumps(
+            {
+                "name": self.name,
+                "value": round(self.value, 2),
+                "unit": self.unit,
+                "limit": round(self.limit, 2),
+                "ratio": round(self.ratio, 4),
+                "bar": self.bar,
+                "ok": self.ok,
+            }
+        )
 
 
 def in_turns(name: str, unit: str, ours: Callable[[], float], limit: Callable[[], float], bar: float) -> Figure:
@@ -39,8 +46,12 @@ def in_turns(name: str, unit: str, ours: Callable[[], float], limit: Callable[[]
         pairs.append((mine, theirs))
         sys.stderr.write(f"  {name}: {mine:,.0f} of {theirs:,.0f} {unit}\n")
     return Figure(
-        name, statistics.median(mine for mine, _ in pairs), unit, statistics.median(theirs for _, theirs in pairs),
-        statistics.median(mine / theirs for mine, theirs in pairs), bar,
+        name,
+        statistics.median(mine for mine, _ in pairs),
+        unit,
+        statistics.median(theirs for _, theirs in pairs),
+        statistics.median(mine / theirs for mine, theirs in pairs),
+        bar,
     )
 
 
@@ -52,8 +63,15 @@ def bounded(name: str, unit: str, value: float, limit: float) -> Figure:
 def table(figures: list[Figure]) -> str:
     rows = [("figure", "ours", "limit", "unit", "ratio", "bar", "")]
     rows += [
-        (f.name, f"{f.value:,.1f}", f"{f.limit:,.1f}", f.unit, f"{f.ratio:.2f}",
-         f"{'≥' if f.at_least else '≤'} {f.bar:.2f}", "ok" if f.ok else "MISSED")
+        (
+            f.name,
+            f"{f.value:,.1f}",
+            f"{f.limit:,.1f}",
+            f.unit,
+            f"{f.ratio:.2f}",
+            f"{'≥' if f.at_least else '≤'} {f.bar:.2f}",
+            "ok" if f.ok else "MISSED",
+        )
         for f in figures
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

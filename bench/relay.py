@@ -47,8 +47,7 @@ def run(only: str | None) -> list[Figure]:
     if only not in {None, "rows"}:
         return []
     with _stage() as ready:
-        return [in_turns(
-            "relay.rows", "rows/s", lambda: asyncio.run(_relayed(ready)), lambda: _published(ready), 0.5)]
+        return [in_turns("relay.rows", "rows/s", lambda: asyncio.run(_relayed(ready)), lambda: _published(ready), 0.5)]
 
 
 async def _relayed(ready: RelayStage) -> float:
@@ -68,7 +67,9 @@ async def _relayed(ready: RelayStage) -> float:
 
 def _published(ready: RelayStage) -> float:
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.bare_publisher", ready.nats_url, str(EVENTS)], capture_output=True, check=True,
+        [sys.executable, "-m", "bench.bare_publisher", ready.nats_url, str(EVENTS)],
+        capture_output=True,
+        check=True,
         timeout=LONGEST_SECONDS,
     )
     return float(ran.stdout)
@@ -83,11 +84,19 @@ def _stage() -> Iterator[RelayStage]:
         urls, nats_url, port = postgres.start(), nats.start(), free_port()
         migrate.upgrade(urls.owner, app_role="gpuaas_app")
         with (home / "relay.log").open("wb") as log:
-            relay = subprocess.Popen([sys.executable, "-m", "gpuaas", "relay"], stderr=log, env=os.environ | {
-                "GPUAAS_DATABASE_URL": urls.app, "GPUAAS_NATS_URL": nats_url, "GPUAAS_METRICS_PORT": str(port),
-                "GPUAAS_MASTER_KEY": base64.b64encode(os.urandom(32)).decode(),
-                "GPUAAS_PUBLIC_URL": "http://127.0.0.1", "GPUAAS_ENVIRONMENT": "demo",
-            })
+            relay = subprocess.Popen(
+                [sys.executable, "-m", "gpuaas", "relay"],
+                stderr=log,
+                env=os.environ
+                | {
+                    "GPUAAS_DATABASE_URL": urls.app,
+                    "GPUAAS_NATS_URL": nats_url,
+                    "GPUAAS_METRICS_PORT": str(port),
+                    "GPUAAS_MASTER_KEY": base64.b64encode(os.urandom(32)).decode(),
+                    "GPUAAS_PUBLIC_URL": "http://127.0.0.1",
+                    "GPUAAS_ENVIRONMENT": "demo",
+                },
+            )
         _wait(port, home / "relay.log")
         yield RelayStage(urls.superuser, nats_url)
     finally:

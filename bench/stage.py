@@ -59,8 +59,11 @@ class Stage:
 def http_per_second(port: int, connections: int, request: bytes) -> float:
     """Requests a second; a single refused one makes the figure worthless, so it stops everything."""
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.load", str(port), str(connections), str(SECONDS)], input=request,
-        capture_output=True, check=True, timeout=60,
+        [sys.executable, "-m", "bench.load", str(port), str(connections), str(SECONDS)],
+        input=request,
+        capture_output=True,
+        check=True,
+        timeout=60,
     )
     done, errors, spent = ran.stdout.split()
     if int(errors) or not int(done):
@@ -73,13 +76,37 @@ def pgbench_per_second(stage: Stage, script: str, clients: int) -> float:
     path.write_text(script)
     parts = urlsplit(stage.app_url)
     ran = subprocess.run(
-        [postgres_binaries().directory / "bin" / "pgbench", "-n", "-M", "prepared", "-f", path, "-c", str(clients),
-         "-j", "1", "-T", str(max(1, round(SECONDS))), "-h", str(stage.socket_dir), "-p", str(parts.port),
-         "-U", parts.username or "", parts.path.lstrip("/")],
-        capture_output=True, text=True, timeout=60, check=False,
-        env={"PGPASSWORD": parts.password or "", "LC_ALL": "C",
-             "PGOPTIONS": f"-c app.org_id={stage.org_id} -c app.actor_id={stage.account_id}",
-             "LD_LIBRARY_PATH": str(postgres_binaries().directory / "lib")},
+        [
+            postgres_binaries().directory / "bin" / "pgbench",
+            "-n",
+            "-M",
+            "prepared",
+            "-f",
+            path,
+            "-c",
+            str(clients),
+            "-j",
+            "1",
+            "-T",
+            str(max(1, round(SECONDS))),
+            "-h",
+            str(stage.socket_dir),
+            "-p",
+            str(parts.port),
+            "-U",
+            parts.username or "",
+            parts.path.lstrip("/"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={
+            "PGPASSWORD": parts.password or "",
+            "LC_ALL": "C",
+            "PGOPTIONS": f"-c app.org_id={stage.org_id} -c app.actor_id={stage.account_id}",
+            "LD_LIBRARY_PATH": str(postgres_binaries().directory / "lib"),
+        },
     )
     line = next((line for line in ran.stdout.splitlines() if line.startswith("tps = ")), None)
     if line is None or "number of failed transactions: 0 " not in ran.stdout:
@@ -100,14 +127,23 @@ def stage() -> Iterator[Stage]:
         port = free_port()
         app_url = _by_socket(urls.app, postgres.socket_directory)
         with (home / "api.log").open("wb") as log:
-            api = subprocess.Popen([sys.executable, "-m", "gpuaas", "api"], stderr=log, env=os.environ | {
-                "GPUAAS_DATABASE_URL": app_url, "GPUAAS_NATS_URL": nats_url, "GPUAAS_PORT": str(port),
-                "GPUAAS_MASTER_KEY": base64.b64encode(os.urandom(32)).decode(),
-                "GPUAAS_PUBLIC_URL": f"http://127.0.0.1:{port}", "GPUAAS_ENVIRONMENT": "demo",
-            })
+            api = subprocess.Popen(
+                [sys.executable, "-m", "gpuaas", "api"],
+                stderr=log,
+                env=os.environ
+                | {
+                    "GPUAAS_DATABASE_URL": app_url,
+                    "GPUAAS_NATS_URL": nats_url,
+                    "GPUAAS_PORT": str(port),
+                    "GPUAAS_MASTER_KEY": base64.b64encode(os.urandom(32)).decode(),
+                    "GPUAAS_PUBLIC_URL": f"http://127.0.0.1:{port}",
+                    "GPUAAS_ENVIRONMENT": "demo",
+                },
+            )
         _wait(port, api, home / "api.log")
-        yield Stage(home, postgres.socket_directory, urls.app, urls.superuser, nats_url, port, api.pid, org_id,
-                    account_id, key)
+        yield Stage(
+            home, postgres.socket_directory, urls.app, urls.superuser, nats_url, port, api.pid, org_id, account_id, key
+        )
     finally:
         if api is not None:
             api.terminate()
@@ -121,7 +157,9 @@ def stage() -> Iterator[Stage]:
 
 def _by_socket(url: str, directory: Path) -> str:
     parts = urlsplit(url)
-    return f"postgresql://{parts.username}:{parts.password}@/{parts.path.lstrip('/')}?host={directory}&port={parts.port}"
+    return (
+        f"postgresql://{parts.username}:{parts.password}@/{parts.path.lstrip('/')}?host={directory}&port={parts.port}"
+    )
 
 
 def _wait(port: int, api: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -143,16 +181,26 @@ async def _fill(url: str, org_id: UUID, account_id: UUID, key: str) -> None:
     await connection.execute("INSERT INTO orgs (id, name, title) VALUES ($1, 'bench', 'Bench')", org_id)
     await connection.execute(
         "INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by) "
-        "VALUES ($1, $2, 'bench', 'admin', '{*}', $1)", account_id, org_id)
+        "VALUES ($1, $2, 'bench', 'admin', '{*}', $1)",
+        account_id,
+        org_id,
+    )
     await connection.execute(
         "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, expires_at) "
-        "VALUES ($1, $2, $3, $4, '…', now() + interval '1 day')", new_id(), org_id, account_id, token_hash(key))
+        "VALUES ($1, $2, $3, $4, '…', now() + interval '1 day')",
+        new_id(),
+        org_id,
+        account_id,
+        token_hash(key),
+    )
     await connection.executemany(
         "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, 'A project')",
-        [(new_id(), org_id, f"project-{n}") for n in range(ROWS + 10)])
+        [(new_id(), org_id, f"project-{n}") for n in range(ROWS + 10)],
+    )
     # Rates are not what is measured here.
     await connection.execute(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
         "SELECT k, '100000', false, 'global', 'bench', 'bench' "
-        "FROM unnest(ARRAY['rate_limit.default_per_minute', 'rate_limit.default_burst']) AS k")
+        "FROM unnest(ARRAY['rate_limit.default_per_minute', 'rate_limit.default_burst']) AS k"
+    )
     await connection.close()

@@ -116,7 +116,8 @@ async def test_a_lost_session_ends_what_runs_and_the_timer_goes_on_with_a_new_on
     async with running(database.app, timer("test.lost_session", long, deadline=100)):
         await eventually(soon(lambda: begun == 1))
         await superuser.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gpuaas timers'")
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gpuaas timers'"
+        )
         await eventually(soon(lambda: begun == 2), seconds=15)
         assert cancelled == 1
 

@@ -12,12 +12,23 @@ from gpuaas.ports.policy import PolicyReader
 
 
 def entry(org_id: UUID | None = None, **fields: object) -> AuditEntry:
-    return AuditEntry(**{  # type: ignore[arg-type] # fields are what the test speaks of
-        "id": new_id(), "action": "thing.create", "operation": "thing_create", "actor_kind": "user",
-        "actor_id": new_id(), "actor_name": "ada@example.com", "org_id": org_id, "project_id": None,
-        "subject_id": new_id(), "correlation_id": new_id().hex, "client_ip": "192.0.2.77",
-        "details": '{"name": "x"}', **fields,
-    })
+    return AuditEntry(
+        **{  # type: ignore[arg-type] # fields are what the test speaks of
+            "id": new_id(),
+            "action": "thing.create",
+            "operation": "thing_create",
+            "actor_kind": "user",
+            "actor_id": new_id(),
+            "actor_name": "ada@example.com",
+            "org_id": org_id,
+            "project_id": None,
+            "subject_id": new_id(),
+            "correlation_id": new_id().hex,
+            "client_ip": "192.0.2.77",
+            "details": '{"name": "x"}',
+            **fields,
+        }
+    )
 
 
 async def write(db: Database, count: int = 1, org_id: UUID | None = None, **fields: object) -> list[UUID]:

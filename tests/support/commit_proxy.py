@@ -82,7 +82,9 @@ class _Link:
     """One connection. A mark seen since the last COMMIT says that the next one is to be held."""
 
     def __init__(
-        self, proxy: CommitProxy, client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+        self,
+        proxy: CommitProxy,
+        client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         self._proxy = proxy

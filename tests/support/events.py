@@ -66,7 +66,8 @@ class Stage:
     async def effects(self, consumer: str) -> Counter[UUID]:
         async with self.db.read(EVERYTHING) as tx:
             rows = await tx.rows(
-                "SELECT event_id, count(*) AS n FROM effects WHERE consumer = $1 GROUP BY event_id", consumer)
+                "SELECT event_id, count(*) AS n FROM effects WHERE consumer = $1 GROUP BY event_id", consumer
+            )
         return Counter({row["event_id"]: row["n"] for row in rows})
 
     async def value(self, sql: str, *args: object) -> object:
@@ -120,8 +121,13 @@ class Stage:
         async with self.bus() as (bus, _):
             self.parts = Parts(self.db, self.registry, bus, Publisher(bus))
             consumers = Consumers(
-                self.db, bus, self.parts, self.registry.reactions(), slots=slots,
-                first_retry_seconds=first_retry_seconds)
+                self.db,
+                bus,
+                self.parts,
+                self.registry.reactions(),
+                slots=slots,
+                first_retry_seconds=first_retry_seconds,
+            )
             running = asyncio.create_task(consumers.run())
             try:
                 yield self.parts

@@ -58,9 +58,16 @@ class Mint:
     def __call__(self, user: HasSubject, **claims: Any) -> str:
         now = clock.epoch_s()
         said = {
-            "iss": self._settings.issuer, "sub": user.subject, "aud": self._settings.oidc_audience, "iat": now,
-            "exp": now + 3000, "jti": new_id().hex, "client_id": "gpuaas-cli", "email": user.email,
-            "email_verified": True, "name": user.name,
+            "iss": self._settings.issuer,
+            "sub": user.subject,
+            "aud": self._settings.oidc_audience,
+            "iat": now,
+            "exp": now + 3000,
+            "jti": new_id().hex,
+            "client_id": "gpuaas-cli",
+            "email": user.email,
+            "email_verified": True,
+            "name": user.name,
         }
         return self._signer.token(said | claims, typ=ACCESS_TOKEN_TYPE)
 
@@ -80,9 +87,15 @@ class LiveApi:
 def make_settings(database_url: str, nats_url: str, **changed: Any) -> Settings:
     port = free_port()
     said = {
-        "database_url": database_url, "nats_url": nats_url, "port": port, "public_url": f"http://{HOST}:{port}",
-        "master_key": base64.b64encode(os.urandom(32)).decode(), "log_level": "error", "environment": "demo",
-        "write_pool_size": 12, "read_pool_size": 6,
+        "database_url": database_url,
+        "nats_url": nats_url,
+        "port": port,
+        "public_url": f"http://{HOST}:{port}",
+        "master_key": base64.b64encode(os.urandom(32)).decode(),
+        "log_level": "error",
+        "environment": "demo",
+        "write_pool_size": 12,
+        "read_pool_size": 6,
     }
     return Settings(**(said | changed))
 
@@ -93,7 +106,9 @@ async def open_rates(superuser_url: str) -> None:
     rates = [(key.name, str(key.maximum)) for key in POLICY_KEYS.values() if key.name.startswith("rate_limit.")]
     await connection.executemany(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
-        "VALUES ($1, $2::text::jsonb, false, 'global', 'tests', 'rates are not what is tested')", rates)
+        "VALUES ($1, $2::text::jsonb, false, 'global', 'tests', 'rates are not what is tested')",
+        rates,
+    )
     await connection.close()
 
 
@@ -163,11 +178,13 @@ class ApiProcess:
     def start(self) -> None:
         said = {
             PREFIX + name.upper(): str(value)
-            for name, value in msgspec.structs.asdict(self.settings).items() if value != ""
+            for name, value in msgspec.structs.asdict(self.settings).items()
+            if value != ""
         }
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gpuaas", "api"], stdout=out, stderr=out, env=os.environ | said)
+                [sys.executable, "-m", "gpuaas", "api"], stdout=out, stderr=out, env=os.environ | said
+            )
 
     def kill(self) -> None:
         """As the kernel would: no chance to say anything."""

@@ -26,14 +26,18 @@ class ProgramProcess:
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self.settings = {
-            "GPUAAS_DATABASE_URL": database_url, "GPUAAS_NATS_URL": nats_url, "GPUAAS_PUBLIC_URL": f"http://{HOST}",
-            "GPUAAS_MASTER_KEY": base64.b64encode(b"k" * 32).decode(), "GPUAAS_METRICS_PORT": str(self.port),
+            "GPUAAS_DATABASE_URL": database_url,
+            "GPUAAS_NATS_URL": nats_url,
+            "GPUAAS_PUBLIC_URL": f"http://{HOST}",
+            "GPUAAS_MASTER_KEY": base64.b64encode(b"k" * 32).decode(),
+            "GPUAAS_METRICS_PORT": str(self.port),
         }
 
     def start(self) -> "ProgramProcess":
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gpuaas", self.name], stdout=out, stderr=out, env=os.environ | self.settings)
+                [sys.executable, "-m", "gpuaas", self.name], stdout=out, stderr=out, env=os.environ | self.settings
+            )
         return self
 
     @property

@@ -29,11 +29,22 @@ class WrittenPeople:
         self.orgs: set[OrgId] = set()
         self.org_by_project: dict[ProjectId, OrgId] = {}
 
-    def add(self, name: str, *, platform: Iterable[PlatformRole] = (), orgs: dict[OrgId, Role] | None = None,
-            projects: dict[ProjectId, Role] | None = None) -> Actor:
+    def add(
+        self,
+        name: str,
+        *,
+        platform: Iterable[PlatformRole] = (),
+        orgs: dict[OrgId, Role] | None = None,
+        projects: dict[ProjectId, Role] | None = None,
+    ) -> Actor:
         self.people[name] = Actor(
-            kind=ActorKind.USER, id=new_id(), name=name, email=f"{name}@example.com",
-            platform_roles=frozenset(platform), org_roles=orgs or {}, project_roles=projects or {},
+            kind=ActorKind.USER,
+            id=new_id(),
+            name=name,
+            email=f"{name}@example.com",
+            platform_roles=frozenset(platform),
+            org_roles=orgs or {},
+            project_roles=projects or {},
         )
         return self.people[name]
 
@@ -57,7 +68,8 @@ class WrittenPeople:
     async def project(self, superuser: "asyncpg.Connection[asyncpg.Record]", org_id: OrgId, name: str) -> ProjectId:
         project_id = ProjectId(new_id())
         await superuser.execute(
-            "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, $3)", project_id, org_id, name)
+            "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, $3)", project_id, org_id, name
+        )
         self.org_by_project[project_id] = org_id
         return project_id
 

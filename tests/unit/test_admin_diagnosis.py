@@ -8,10 +8,21 @@ from gpuaas.domains.admin.diagnosis import diagnose
 from gpuaas.domains.admin.process import usage
 
 WELL = HealthFigures(
-    database_ms=0.4, migration="0005", migration_head="0005", outbox_unpublished=3, outbox_oldest_seconds=1.0,
-    consumers=[ConsumerLag(consumer="a.b", behind_seconds=30.0)], dead_letters_open=0, dead_letters_replaying=1,
-    audit_unsealed=5, audit_oldest_unsealed_seconds=1.0, audit_sealed_through=10, audit_checkpoint_through=9,
-    audit_checkpoint_age_seconds=30.0, policy_revision=1, policy_age_seconds=0.4,
+    database_ms=0.4,
+    migration="0005",
+    migration_head="0005",
+    outbox_unpublished=3,
+    outbox_oldest_seconds=1.0,
+    consumers=[ConsumerLag(consumer="a.b", behind_seconds=30.0)],
+    dead_letters_open=0,
+    dead_letters_replaying=1,
+    audit_unsealed=5,
+    audit_oldest_unsealed_seconds=1.0,
+    audit_sealed_through=10,
+    audit_checkpoint_through=9,
+    audit_checkpoint_age_seconds=30.0,
+    policy_revision=1,
+    policy_age_seconds=0.4,
 )
 
 
@@ -24,18 +35,21 @@ def test_all_is_well():
     assert failing() == {}
 
 
-@pytest.mark.parametrize(("figures", "check", "word"), [
-    ({"database_ms": 400.0}, "database", "400 ms"),
-    ({"migration": "0004"}, "migrations", "gpuaas migrate"),
-    ({"migration": ""}, "migrations", "none"),
-    ({"outbox_oldest_seconds": 61.0}, "relay", "relay"),
-    ({"consumers": [ConsumerLag(consumer="x.y", behind_seconds=121.0)]}, "consumers", "x.y"),
-    ({"dead_letters_open": 2}, "dead letters", "2 wait"),
-    ({"audit_oldest_unsealed_seconds": 61.0}, "audit sealer", "worker"),
-    ({"audit_checkpoint_age_seconds": 121.0}, "audit checkpoints", "1 sealed"),
-    ({"audit_checkpoint_age_seconds": None, "audit_checkpoint_through": 0}, "audit checkpoints", "10 sealed"),
-    ({"policy_age_seconds": 6.0}, "policy", "6 s"),
-])
+@pytest.mark.parametrize(
+    ("figures", "check", "word"),
+    [
+        ({"database_ms": 400.0}, "database", "400 ms"),
+        ({"migration": "0004"}, "migrations", "gpuaas migrate"),
+        ({"migration": ""}, "migrations", "none"),
+        ({"outbox_oldest_seconds": 61.0}, "relay", "relay"),
+        ({"consumers": [ConsumerLag(consumer="x.y", behind_seconds=121.0)]}, "consumers", "x.y"),
+        ({"dead_letters_open": 2}, "dead letters", "2 wait"),
+        ({"audit_oldest_unsealed_seconds": 61.0}, "audit sealer", "worker"),
+        ({"audit_checkpoint_age_seconds": 121.0}, "audit checkpoints", "1 sealed"),
+        ({"audit_checkpoint_age_seconds": None, "audit_checkpoint_through": 0}, "audit checkpoints", "10 sealed"),
+        ({"policy_age_seconds": 6.0}, "policy", "6 s"),
+    ],
+)
 def test_a_trouble_is_told_by_its_own_check(figures, check, word):
     found = failing(**figures)
     assert list(found) == [check]

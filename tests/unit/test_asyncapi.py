@@ -45,9 +45,17 @@ def test_what_is_sent_is_what_is_printed(name: str) -> None:
     @given(events)
     def holds(event: Event) -> None:
         envelope = Envelope(
-            id=EventId(new_id()), name=kind.NAME, version=kind.VERSION, occurred_at=clock.now(), org_id=None,
-            subject_id=new_id(), actor="system:test", correlation_id="c", traceparent="",
-            payload=msgspec.Raw(msgspec.json.encode(event)))
+            id=EventId(new_id()),
+            name=kind.NAME,
+            version=kind.VERSION,
+            occurred_at=clock.now(),
+            org_id=None,
+            subject_id=new_id(),
+            actor="system:test",
+            correlation_id="c",
+            traceparent="",
+            payload=msgspec.Raw(msgspec.json.encode(event)),
+        )
         sent = msgspec.json.decode(msgspec.json.encode(envelope))
         assert [error.message for error in check.iter_errors(sent)] == []
         for wrong in (sent | {"name": "other"}, sent | {"payload": {}}, {**sent, "id": 1}):

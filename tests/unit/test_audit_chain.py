@@ -22,11 +22,19 @@ from gpuaas.domains.audit.chain import (
 )
 
 ROW = SealedRow(
-    id=UUID("01890000-0000-7000-8000-000000000001"), at=datetime(2025, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
-    action="project.create", operation="project_create", actor_kind="user",
-    actor_id=UUID("01890000-0000-7000-8000-000000000002"), actor_name="ada@example.com",
-    org_id=UUID("01890000-0000-7000-8000-000000000003"), project_id=None, subject_id=None,
-    correlation_id="c0ffee00", client_ip="192.0.2.1", details='{"name": "größe"}',
+    id=UUID("01890000-0000-7000-8000-000000000001"),
+    at=datetime(2025, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
+    action="project.create",
+    operation="project_create",
+    actor_kind="user",
+    actor_id=UUID("01890000-0000-7000-8000-000000000002"),
+    actor_name="ada@example.com",
+    org_id=UUID("01890000-0000-7000-8000-000000000003"),
+    project_id=None,
+    subject_id=None,
+    correlation_id="c0ffee00",
+    client_ip="192.0.2.1",
+    details='{"name": "größe"}',
 )
 
 
@@ -47,8 +55,19 @@ def test_an_instant_is_the_same_in_any_zone():
 texts = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=8)
 ids = st.uuids() | st.none()
 rows = st.builds(
-    SealedRow, id=st.uuids(), at=st.datetimes(timezones=st.just(UTC)), action=texts, operation=texts, actor_kind=texts,
-    actor_id=ids, actor_name=texts, org_id=ids, project_id=ids, subject_id=ids, correlation_id=texts, client_ip=texts,
+    SealedRow,
+    id=st.uuids(),
+    at=st.datetimes(timezones=st.just(UTC)),
+    action=texts,
+    operation=texts,
+    actor_kind=texts,
+    actor_id=ids,
+    actor_name=texts,
+    org_id=ids,
+    project_id=ids,
+    subject_id=ids,
+    correlation_id=texts,
+    client_ip=texts,
     details=texts,
 )
 
@@ -92,18 +111,24 @@ def test_links_can_be_made_in_any_number_of_batches():
 def test_a_change_of_any_column_is_found_at_its_link_and_nowhere_else(field):
     made, chain = chain_of(5)
     old = getattr(made[2], field)
-    new = UUID(int=99) if old is None or isinstance(old, UUID) else old + (
-        timedelta(microseconds=1) if isinstance(old, datetime) else "x")
+    new = (
+        UUID(int=99)
+        if old is None or isinstance(old, UUID)
+        else old + (timedelta(microseconds=1) if isinstance(old, datetime) else "x")
+    )
     rows_by_id = {row.id: row for row in made} | {made[2].id: msgspec.structs.replace(made[2], **{field: new})}
     assert [seq for seq, _ in problems(chain, rows_by_id)] == [3]
 
 
-@pytest.mark.parametrize(("change", "found_at"), [
-    ({"hash": b"\0" * 32}, {3, 4}),
-    ({"prev_hash": b"\0" * 32}, {3}),
-    ({"version": 2}, {3}),
-    ({"audit_id": UUID(int=77)}, {3}),
-])
+@pytest.mark.parametrize(
+    ("change", "found_at"),
+    [
+        ({"hash": b"\0" * 32}, {3, 4}),
+        ({"prev_hash": b"\0" * 32}, {3}),
+        ({"version": 2}, {3}),
+        ({"audit_id": UUID(int=77)}, {3}),
+    ],
+)
 def test_a_change_of_a_link_is_found(change, found_at):
     made, chain = chain_of(5)
     chain[2] = msgspec.structs.replace(chain[2], **change)
@@ -115,11 +140,15 @@ def test_a_missing_link_and_a_second_one_of_a_number_are_found():
     rows_by_id = {row.id: row for row in made}
     assert {seq for seq, _ in problems(chain[:2] + chain[3:], rows_by_id)} == {4}
     assert {text for _, text in problems([*chain[:3], chain[2], *chain[3:]], rows_by_id)} == {
-        "link 3 is there twice", "link 3 is not attached to the link before it"}
+        "link 3 is there twice",
+        "link 3 is not attached to the link before it",
+    }
 
 
 def test_two_rows_that_changed_places_are_found():
     made, chain = chain_of(4)
-    swapped = {made[1].id: msgspec.structs.replace(made[2], id=made[1].id),
-               made[2].id: msgspec.structs.replace(made[1], id=made[2].id, details="{}")}
+    swapped = {
+        made[1].id: msgspec.structs.replace(made[2], id=made[1].id),
+        made[2].id: msgspec.structs.replace(made[1], id=made[2].id, details="{}"),
+    }
     assert 3 in {seq for seq, _ in problems(chain, {row.id: row for row in made} | swapped)}

@@ -20,21 +20,33 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-@pytest.mark.parametrize(("attempts", "dice", "seconds"), [
-    (0, 0.0, 0.25), (1, 0.0, 0.25), (1, 1.0, 0.5), (2, 1.0, 1.0), (5, 1.0, 8.0), (8, 1.0, 60.0), (8, 0.0, 30.0),
-    (10_000, 1.0, 60.0),
-])
+@pytest.mark.parametrize(
+    ("attempts", "dice", "seconds"),
+    [
+        (0, 0.0, 0.25),
+        (1, 0.0, 0.25),
+        (1, 1.0, 0.5),
+        (2, 1.0, 1.0),
+        (5, 1.0, 8.0),
+        (8, 1.0, 60.0),
+        (8, 0.0, 30.0),
+        (10_000, 1.0, 60.0),
+    ],
+)
 def test_retries_double_up_to_a_minute_and_are_spread(attempts: int, dice: float, seconds: float) -> None:
     assert retry_seconds(attempts, dice) == seconds
 
 
-@pytest.mark.parametrize(("standing", "expected"), [
-    (Standing(0, None, None), NOW - SKEW),
-    (Standing(0, NOW - HOUR, NOW - HOUR), NOW - SKEW),
-    (Standing(5, None, None), None),
-    (Standing(5, NOW - HOUR, None), NOW - HOUR - SKEW),
-    (Standing(5, NOW - 2 * HOUR, NOW - HOUR), NOW - HOUR - SKEW),
-])
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (Standing(0, None, None), NOW - SKEW),
+        (Standing(0, NOW - HOUR, NOW - HOUR), NOW - SKEW),
+        (Standing(5, None, None), None),
+        (Standing(5, NOW - HOUR, None), NOW - HOUR - SKEW),
+        (Standing(5, NOW - 2 * HOUR, NOW - HOUR), NOW - HOUR - SKEW),
+    ],
+)
 def test_lost_is_what_was_published_before_all_that_was_acknowledged_or_kept(
     standing: Standing, expected: datetime | None
 ) -> None:
@@ -70,12 +82,15 @@ def test_every_state_of_a_dead_letter_ends_or_waits_for_somebody_named() -> None
     assert LIFE.deadlines() == {S.REPLAYING: (minutes(5), S.OPEN)}
 
 
-@pytest.mark.parametrize("wrong", [
-    {S.OPEN: exits(S.RESOLVED, rests="x")},
-    {S.OPEN: exits(S.OPEN)},
-    {S.OPEN: exits(S.OPEN, deadline=minutes(1))},
-    {S.OPEN: exits(S.OPEN, deadline=minutes(1), on_deadline=S.RESOLVED), S.RESOLVED: terminal},
-])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {S.OPEN: exits(S.RESOLVED, rests="x")},
+        {S.OPEN: exits(S.OPEN)},
+        {S.OPEN: exits(S.OPEN, deadline=minutes(1))},
+        {S.OPEN: exits(S.OPEN, deadline=minutes(1), on_deadline=S.RESOLVED), S.RESOLVED: terminal},
+    ],
+)
 def test_a_life_that_leads_nowhere_is_refused(wrong: dict[S, object]) -> None:
     with pytest.raises(ValueError, match=r"leads|deadline|for ever"):
         Life(wrong)  # type: ignore[arg-type] # a wrong table is the point

@@ -35,69 +35,100 @@ def layers(*told: tuple[Level, Value] | tuple[Level, Value, bool]) -> list[Layer
     return [Layer(level=t[0], value=t[1], guardrail=len(t) > 2) for t in told]
 
 
-@pytest.mark.parametrize(("key", "told", "value", "origin", "held_by"), [
-    (LOWER, [], 50, None, None),
-    (LOWER, [(G, 40)], 40, G, None),
-    (LOWER, [(G, 40), (O, 60)], 60, O, None),
-    (LOWER, [(G, 40), (O, 60), (P, 70)], 70, P, None),
-    (LOWER, [(G, 40), (P, 70)], 70, P, None),
-    (LOWER, [(G, 40, True), (O, 30)], 30, O, None),
-    (LOWER, [(G, 40, True), (O, 60)], 40, O, G),
-    (LOWER, [(G, 40, True), (O, 60), (P, 70)], 40, P, G),
-    (LOWER, [(G, 40, True), (O, 30, True), (P, 35)], 30, P, O),
-    (LOWER, [(G, 40, True), (O, 60, True), (P, 35)], 35, P, None),
-    (LOWER, [(O, 30, True), (P, 20)], 20, P, None),
-    (LOWER, [(O, 30, True)], 30, O, None),
-    (HIGHER, [(G, 40, True), (O, 30)], 40, O, G),
-    (HIGHER, [(G, 40, True), (O, 60)], 60, O, None),
-    (ON, [(G, True, True), (O, False)], True, O, G),
-    (ON, [(G, False, True), (O, True), (P, False)], False, P, None),
-    (OFF, [(G, False, True), (P, True)], False, P, G),
-    (CHOICE, [(G, "b", True), (O, "a")], "b", O, G),
-    (CHOICE, [(G, "b", True), (O, "c", True), (P, "b")], "c", P, O),
-    # values a later version no longer takes: numbers move into the bounds, the rest counts as unset
-    (LOWER, [(G, 400)], 100, G, None),
-    (LOWER, [(G, 0, True), (O, 10)], 1, O, G),
-    (CHOICE, [(G, "gone"), (O, "b")], "b", O, None),
-    (CHOICE, [(G, "b"), (O, "gone", True)], "b", G, None),
-    (ON, [(G, 1)], False, None, None),
-])
+@pytest.mark.parametrize(
+    ("key", "told", "value", "origin", "held_by"),
+    [
+        (LOWER, [], 50, None, None),
+        (LOWER, [(G, 40)], 40, G, None),
+        (LOWER, [(G, 40), (O, 60)], 60, O, None),
+        (LOWER, [(G, 40), (O, 60), (P, 70)], 70, P, None),
+        (LOWER, [(G, 40), (P, 70)], 70, P, None),
+        (LOWER, [(G, 40, True), (O, 30)], 30, O, None),
+        (LOWER, [(G, 40, True), (O, 60)], 40, O, G),
+        (LOWER, [(G, 40, True), (O, 60), (P, 70)], 40, P, G),
+        (LOWER, [(G, 40, True), (O, 30, True), (P, 35)], 30, P, O),
+        (LOWER, [(G, 40, True), (O, 60, True), (P, 35)], 35, P, None),
+        (LOWER, [(O, 30, True), (P, 20)], 20, P, None),
+        (LOWER, [(O, 30, True)], 30, O, None),
+        (HIGHER, [(G, 40, True), (O, 30)], 40, O, G),
+        (HIGHER, [(G, 40, True), (O, 60)], 60, O, None),
+        (ON, [(G, True, True), (O, False)], True, O, G),
+        (ON, [(G, False, True), (O, True), (P, False)], False, P, None),
+        (OFF, [(G, False, True), (P, True)], False, P, G),
+        (CHOICE, [(G, "b", True), (O, "a")], "b", O, G),
+        (CHOICE, [(G, "b", True), (O, "c", True), (P, "b")], "c", P, O),
+        # values a later version no longer takes: numbers move into the bounds, the rest counts as unset
+        (LOWER, [(G, 400)], 100, G, None),
+        (LOWER, [(G, 0, True), (O, 10)], 1, O, G),
+        (CHOICE, [(G, "gone"), (O, "b")], "b", O, None),
+        (CHOICE, [(G, "b"), (O, "gone", True)], "b", G, None),
+        (ON, [(G, 1)], False, None, None),
+    ],
+)
 def test_the_nearest_wins_up_to_the_guardrails_above(key, told, value, origin, held_by):
     assert decide(key, layers(*told)) == Decision(value=value, origin=origin, held_by=held_by)
 
 
-@pytest.mark.parametrize(("told", "level", "value", "refuser"), [
-    ([(G, 40, True)], O, 41, G),
-    ([(G, 40, True)], O, 40, None),
-    ([(G, 40, True)], P, 41, G),
-    ([(G, 40)], O, 99, None),
-    ([(G, 40, True), (O, 20, True)], P, 30, O),
-    ([(G, 40, True), (O, 60, True)], P, 50, G),
-    ([(G, 40, True)], G, 99, None),
-    ([(O, 20, True)], O, 99, None),
-    ([(P, 5, True)], O, 99, None),
-])
+@pytest.mark.parametrize(
+    ("told", "level", "value", "refuser"),
+    [
+        ([(G, 40, True)], O, 41, G),
+        ([(G, 40, True)], O, 40, None),
+        ([(G, 40, True)], P, 41, G),
+        ([(G, 40)], O, 99, None),
+        ([(G, 40, True), (O, 20, True)], P, 30, O),
+        ([(G, 40, True), (O, 60, True)], P, 50, G),
+        ([(G, 40, True)], G, 99, None),
+        ([(O, 20, True)], O, 99, None),
+        ([(P, 5, True)], O, 99, None),
+    ],
+)
 def test_a_value_weaker_than_a_guardrail_above_is_refused(told, level, value, refuser):
     guardrail = refused_by(LOWER, layers(*told), Layer(level=level, value=value))
     assert (guardrail.level if guardrail else None) is refuser
 
 
-@pytest.mark.parametrize(("key", "value", "said"), [
-    (LOWER, 1, ""), (LOWER, 100, ""), (LOWER, 0, "must be from 1 to 100"), (LOWER, 101, "must be from 1 to 100"),
-    (LOWER, 2**200, "must be from 1 to 100"), (LOWER, True, "must be a whole number"),
-    (LOWER, "7", "must be a whole number"), (ON, True, ""), (ON, 1, "must be true or false"),
-    (ON, "true", "must be true or false"), (CHOICE, "a", ""), (CHOICE, "A", "must be one of a, b, c"),
-    (CHOICE, 0, "must be one of a, b, c"),
-])
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        (LOWER, 1, ""),
+        (LOWER, 100, ""),
+        (LOWER, 0, "must be from 1 to 100"),
+        (LOWER, 101, "must be from 1 to 100"),
+        (LOWER, 2**200, "must be from 1 to 100"),
+        (LOWER, True, "must be a whole number"),
+        (LOWER, "7", "must be a whole number"),
+        (ON, True, ""),
+        (ON, 1, "must be true or false"),
+        (ON, "true", "must be true or false"),
+        (CHOICE, "a", ""),
+        (CHOICE, "A", "must be one of a, b, c"),
+        (CHOICE, 0, "must be one of a, b, c"),
+    ],
+)
 def test_a_value_fits_its_type_and_bounds(key, value, said):
     assert problem(key, value) == said
 
 
-@pytest.mark.parametrize(("key", "text", "value"), [
-    (LOWER, "7", 7), (LOWER, "-7", None), (LOWER, "7.0", None), (LOWER, " 7", None), (LOWER, "٧", None),
-    (LOWER, "9" * 100, None), (LOWER, "", None), (LOWER, "true", None), (ON, "true", True), (ON, "false", False),
-    (ON, "True", None), (ON, "1", None), (CHOICE, "b", "b"), (CHOICE, "", None),
-])
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        (LOWER, "7", 7),
+        (LOWER, "-7", None),
+        (LOWER, "7.0", None),
+        (LOWER, " 7", None),
+        (LOWER, "٧", None),
+        (LOWER, "9" * 100, None),
+        (LOWER, "", None),
+        (LOWER, "true", None),
+        (ON, "true", True),
+        (ON, "false", False),
+        (ON, "True", None),
+        (ON, "1", None),
+        (CHOICE, "b", "b"),
+        (CHOICE, "", None),
+    ],
+)
 def test_a_value_in_a_query_is_read_by_its_keys_type(key, text, value):
     assert parse(key, text) == value
     if value is not None:
@@ -179,8 +210,10 @@ def test_an_explanation_shows_every_level_and_exactly_one_that_decides(situation
 
 
 def test_staff_is_not_named_to_tenants():
-    told = [Layer(level=G, value=5, set_from=G, set_by="root@example.com"),
-            Layer(level=O, value=4, set_from=O, set_by="ada@example.com")]
+    told = [
+        Layer(level=G, value=5, set_from=G, set_by="root@example.com"),
+        Layer(level=O, value=4, set_from=O, set_by="ada@example.com"),
+    ]
     found = explanation(LOWER, told, O, names_staff=False)
     assert [layer.set_by for layer in found.layers] == ["", "platform", "ada@example.com"]
 

@@ -46,15 +46,28 @@ class Permission(StrEnum):
 
 
 P = Permission
-PLATFORM_ONLY = frozenset({
-    P.USERS_READ, P.USERS_MANAGE, P.PLATFORM_READ, P.PLATFORM_MANAGE, P.NODES_READ, P.NODES_MANAGE,
-})
+PLATFORM_ONLY = frozenset(
+    {
+        P.USERS_READ,
+        P.USERS_MANAGE,
+        P.PLATFORM_READ,
+        P.PLATFORM_MANAGE,
+        P.NODES_READ,
+        P.NODES_MANAGE,
+    }
+)
 
 _VIEWER = {P.ORGS_READ, P.PROJECTS_READ, P.MEMBERS_READ, P.POLICY_READ}
 _MEMBER = _VIEWER | {P.SERVICE_ACCOUNTS_READ}
 _ADMIN = _MEMBER | {
-    P.ORGS_UPDATE, P.PROJECTS_CREATE, P.PROJECTS_UPDATE, P.PROJECTS_DELETE, P.MEMBERS_MANAGE,
-    P.SERVICE_ACCOUNTS_MANAGE, P.POLICY_MANAGE, P.AUDIT_READ,
+    P.ORGS_UPDATE,
+    P.PROJECTS_CREATE,
+    P.PROJECTS_UPDATE,
+    P.PROJECTS_DELETE,
+    P.MEMBERS_MANAGE,
+    P.SERVICE_ACCOUNTS_MANAGE,
+    P.POLICY_MANAGE,
+    P.AUDIT_READ,
 }
 ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset(_VIEWER),
@@ -65,9 +78,7 @@ ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
 }
 PLATFORM_GRANTS: dict[PlatformRole, frozenset[Permission]] = {
     PlatformRole.ADMIN: frozenset(P) - {P.SELF, P.WHOAMI},
-    PlatformRole.AUDITOR: frozenset(
-        _MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}
-    ),
+    PlatformRole.AUDITOR: frozenset(_MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}),
 }
 # Who may hand out, change or take away which role: only up to one's own.
 RANK: dict[Role, int] = {Role.VIEWER: 1, Role.BILLING: 1, Role.MEMBER: 2, Role.ADMIN: 3, Role.OWNER: 4}

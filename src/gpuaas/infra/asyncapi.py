@@ -50,7 +50,7 @@ def document() -> dict[str, Any]:
             "version": gpuaas.__version__,
             "license": {"name": "Apache-2.0"},
             "description": "What happened, told over NATS JetStream. Events arrive at least once and in any order; "
-                           "`id` is the same each time. A message is a hint: the books are in PostgreSQL.",
+            "`id` is the same each time. A message is a hint: the books are in PostgreSQL.",
         },
         "defaultContentType": "application/json",
         "channels": {kind.NAME: _channel(kind) for kind in types},
@@ -83,7 +83,9 @@ def _operation(kind: type[Event]) -> dict[str, Any]:
 def _message(kind: type[Event], form: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
     """The envelope with this event in it."""
     properties = form["properties"] | {
-        "name": {"const": kind.NAME}, "version": {"const": kind.VERSION}, "payload": payload,
+        "name": {"const": kind.NAME},
+        "version": {"const": kind.VERSION},
+        "payload": payload,
         "occurred_at": {"type": "string", "format": "date-time"},
     }
     said = kind.__dict__.get("__doc__") or ""
@@ -94,6 +96,9 @@ def _message(kind: type[Event], form: dict[str, Any], payload: dict[str, Any]) -
         **({"summary": summary} if summary else {}),
         "contentType": "application/json",
         "headers": _HEADERS,
-        "payload": {**{key: form[key] for key in ("type", "required")}, "title": kind.__name__,
-                    "properties": properties},
+        "payload": {
+            **{key: form[key] for key in ("type", "required")},
+            "title": kind.__name__,
+            "properties": properties,
+        },
     }

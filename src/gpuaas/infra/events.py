@@ -105,10 +105,14 @@ def reaction(
         parameters = _parameters(name, handler)
         if parameters[:3] != _REACTION_PARAMETERS or parameters[3:] not in ((), ("parts",)):
             raise HandlerDeclarationError(f"reaction {name}: its parameters are tx, event, envelope and maybe parts")
-        registry.add_reaction(Reaction(
-            name=name, events=to if isinstance(to, tuple) else (to,), handler=handler,
-            wants_parts=len(parameters) > len(_REACTION_PARAMETERS),
-        ))
+        registry.add_reaction(
+            Reaction(
+                name=name,
+                events=to if isinstance(to, tuple) else (to,),
+                handler=handler,
+                wants_parts=len(parameters) > len(_REACTION_PARAMETERS),
+            )
+        )
         return handler
 
     return declare
@@ -122,9 +126,9 @@ def timer(
     def declare(handler: R) -> R:
         if _parameters(name, handler) != ("parts",):
             raise HandlerDeclarationError(f"timer {name}: its one parameter is parts")
-        registry.add_timer(Timer(
-            name=name, every_seconds=every_seconds, deadline_seconds=deadline_seconds, handler=handler
-        ))
+        registry.add_timer(
+            Timer(name=name, every_seconds=every_seconds, deadline_seconds=deadline_seconds, handler=handler)
+        )
         return handler
 
     return declare

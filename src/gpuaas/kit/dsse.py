@@ -40,10 +40,13 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 
 def seal(payload_type: str, payload: bytes, key_id: str, key: Signs) -> bytes:
     signature = key.sign(pre_authentication(payload_type, payload))
-    return msgspec.json.encode(Envelope(
-        payload_type=payload_type, payload=base64.b64encode(payload).decode(),
-        signatures=[Signature(key_id, base64.b64encode(signature).decode())],
-    ))
+    return msgspec.json.encode(
+        Envelope(
+            payload_type=payload_type,
+            payload=base64.b64encode(payload).decode(),
+            signatures=[Signature(key_id, base64.b64encode(signature).decode())],
+        )
+    )
 
 
 def unseal(envelope: bytes, payload_type: str, keys: Mapping[str, Ed25519PublicKey]) -> tuple[bytes, str]:

@@ -103,6 +103,16 @@ class Unavailable(Fault):
 
 
 KINDS: tuple[type[Fault], ...] = (
-    Invalid, Refused, Unauthenticated, Denied, Missing, NotAllowed, Conflict, TooLarge, WrongType, Limited,
-    Broken, Unavailable,
+    Invalid,
+    Refused,
+    Unauthenticated,
+    Denied,
+    Missing,
+    NotAllowed,
+    Conflict,
+    TooLarge,
+    WrongType,
+    Limited,
+    Broken,
+    Unavailable,
 )

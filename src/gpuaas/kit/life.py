@@ -53,6 +53,7 @@ class Life(Generic[S]):
     def deadlines(self) -> dict[S, tuple[timedelta, StrEnum]]:
         """The states that must not last: how long they may, and what they become then."""
         return {
-            state: (row.deadline, row.on_deadline) for state, row in self.table.items()
+            state: (row.deadline, row.on_deadline)
+            for state, row in self.table.items()
             if row.deadline is not None and row.on_deadline is not None
         }

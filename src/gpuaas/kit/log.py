@@ -72,8 +72,7 @@ def _scrub(value: Any, depth: int) -> Any:
         value = msgspec.to_builtins(value)
     if isinstance(value, dict):
         return {
-            str(key): SCRUBBED if is_secret_name(str(key)) else _scrub(item, depth + 1)
-            for key, item in value.items()
+            str(key): SCRUBBED if is_secret_name(str(key)) else _scrub(item, depth + 1) for key, item in value.items()
         }
     if isinstance(value, list | tuple | set | frozenset):
         return [_scrub(item, depth + 1) for item in value]
@@ -117,8 +116,11 @@ def configure(program: str, *, level: str = "info", form: str = "json") -> None:
     )
     _Access.on = threshold <= logging.INFO
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[
-        structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer]
+        )
+    )
     logging.basicConfig(handlers=[handler], level=max(threshold, logging.WARNING), force=True)
     get_logger().info("started", program=program)
 

@@ -26,8 +26,9 @@ class SettingsError(Exception):
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_url: Annotated[str, _about("PostgreSQL, as the application's role.", secret=True)]
-    database_owner_url: Annotated[str, _about(
-        "PostgreSQL, as the owner's role; only `migrate` and `up` need it.", secret=True)] = ""
+    database_owner_url: Annotated[
+        str, _about("PostgreSQL, as the owner's role; only `migrate` and `up` need it.", secret=True)
+    ] = ""
     nats_url: Annotated[str, _about("NATS with JetStream, 2.12 or newer.", secret=True)]
     master_key: Annotated[str, _about("32 random bytes in base64; seals signing keys, signs cursors.", secret=True)]
     public_url: Annotated[str, _about("Where people and programs reach the API.")]
@@ -92,14 +93,17 @@ def read_variable(environ: Mapping[str, str], variable: str) -> str | None:
 
 def _check(settings: Settings) -> None:
     for name, schemes in (
-        ("database_url", ("postgresql", "postgres")), ("nats_url", ("nats", "tls")),
-        ("public_url", ("http", "https")), ("issuer_url", ("http", "https")),
+        ("database_url", ("postgresql", "postgres")),
+        ("nats_url", ("nats", "tls")),
+        ("public_url", ("http", "https")),
+        ("issuer_url", ("http", "https")),
     ):
         value = getattr(settings, name)
         if value and urlsplit(value).scheme not in schemes:
             raise SettingsError(f"{PREFIX}{name.upper()} must start with {' or '.join(s + '://' for s in schemes)}")
     for name, words in (
-        ("log_level", ("debug", "info", "warning", "error")), ("log_format", ("json", "console")),
+        ("log_level", ("debug", "info", "warning", "error")),
+        ("log_format", ("json", "console")),
         ("environment", ("demo", "production")),
     ):
         if getattr(settings, name) not in words:

@@ -65,36 +65,81 @@ USER = "INSERT INTO users (id, issuer, subject, email, email_verified, name) VAL
 ORG = "INSERT INTO orgs (id, name, title) VALUES ('{o}', '{o}', 't')"
 OWNER = "INSERT INTO org_members (org_id, user_id, role) VALUES ('{o}', '{u}', 'owner')"
 PROJECT = "INSERT INTO projects (id, org_id, name, title) VALUES ('{p}', '{o}', 'p', 't')"
-ACCOUNT = ("INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by, deleted_at) "
-           "VALUES ('{s}', '{o}', 's', 'member', '{{}}', '{u}', now())")
+ACCOUNT = (
+    "INSERT INTO service_accounts (id, org_id, name, role, allowed_operations, created_by, deleted_at) "
+    "VALUES ('{s}', '{o}', 's', 'member', '{{}}', '{u}', now())"
+)
 BROKEN = [
-    ("invariant_11_outbox_drains", "{e}", [
-        "INSERT INTO outbox (id, stream, name, version, actor, correlation_id, traceparent, payload, created_at) "
-        "VALUES ('{e}', 'PLATFORM', 'x', 1, 'a', 'c', '', '{{}}', now() - interval '61 seconds')"]),
-    ("invariant_11_inbox_complete", "a.b {late}", [
-        "INSERT INTO outbox (id, stream, name, version, actor, correlation_id, traceparent, payload, created_at, "
-        "published_at) VALUES ('{late}', 'PLATFORM', 'x', 1, 'a', 'c', '', '{{}}', now() - interval '5 minutes', "
-        "now())",
-        "INSERT INTO consumer_progress (consumer, checked_through, complete_through) "
-        "VALUES ('a.b', '{old}', '{old}')"]),
-    ("invariant_12_one_outcome", "{u} k", [
-        "INSERT INTO idempotency_keys (actor_id, key, operation, request_hash, status) "
-        "VALUES ('{u}', 'k', 'o', sha256('x'), 200)"]),
-    ("invariant_14_dead_letters_move", "{e}", [
-        "INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state, "
-        "state_since) VALUES ('{e}', 'a.b', '{e}', 'x', 'c', 'r', 1, 'replaying', now() - interval '7 minutes')"]),
-    ("invariant_19_audit_chain", None, ["UPDATE audit_log SET actor_name = 'mallory' WHERE id = (SELECT audit_id "
-                                        "FROM audit_seals WHERE seq = 7)"]),
-    ("invariant_20_signed_while_valid", "checkpoint 30", [
-        "UPDATE signing_keys SET signs_from = now() + interval '1 day' WHERE purpose = 'audit'"]),
+    (
+        "invariant_11_outbox_drains",
+        "{e}",
+        [
+            "INSERT INTO outbox (id, stream, name, version, actor, correlation_id, traceparent, payload, created_at) "
+            "VALUES ('{e}', 'PLATFORM', 'x', 1, 'a', 'c', '', '{{}}', now() - interval '61 seconds')"
+        ],
+    ),
+    (
+        "invariant_11_inbox_complete",
+        "a.b {late}",
+        [
+            "INSERT INTO outbox (id, stream, name, version, actor, correlation_id, traceparent, payload, created_at, "
+            "published_at) VALUES ('{late}', 'PLATFORM', 'x', 1, 'a', 'c', '', '{{}}', now() - interval '5 minutes', "
+            "now())",
+            "INSERT INTO consumer_progress (consumer, checked_through, complete_through) "
+            "VALUES ('a.b', '{old}', '{old}')",
+        ],
+    ),
+    (
+        "invariant_12_one_outcome",
+        "{u} k",
+        [
+            "INSERT INTO idempotency_keys (actor_id, key, operation, request_hash, status) "
+            "VALUES ('{u}', 'k', 'o', sha256('x'), 200)"
+        ],
+    ),
+    (
+        "invariant_14_dead_letters_move",
+        "{e}",
+        [
+            "INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state, "
+            "state_since) VALUES ('{e}', 'a.b', '{e}', 'x', 'c', 'r', 1, 'replaying', now() - interval '7 minutes')"
+        ],
+    ),
+    (
+        "invariant_19_audit_chain",
+        None,
+        ["UPDATE audit_log SET actor_name = 'mallory' WHERE id = (SELECT audit_id FROM audit_seals WHERE seq = 7)"],
+    ),
+    (
+        "invariant_20_signed_while_valid",
+        "checkpoint 30",
+        ["UPDATE signing_keys SET signs_from = now() + interval '1 day' WHERE purpose = 'audit'"],
+    ),
     ("invariant_30_org_has_owner", "{o}", [ORG]),
     ("invariant_31_deleted_orgs_are_empty", "{p}", [ORG, PROJECT, "UPDATE orgs SET deleted_at = now()"]),
-    ("invariant_32_project_members_belong", "{p} {u2}", [
-        USER, ORG, OWNER, PROJECT, "INSERT INTO project_members (org_id, project_id, user_id, role) "
-        "VALUES ('{o}', '{p}', '{u2}', 'viewer')"]),
-    ("invariant_33_no_orphaned_keys", "{k}", [
-        USER, ORG, OWNER, ACCOUNT, "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, "
-        "expires_at) VALUES ('{k}', '{o}', '{s}', 'x', 'h', now() + interval '1 day')"]),
+    (
+        "invariant_32_project_members_belong",
+        "{p} {u2}",
+        [
+            USER,
+            ORG,
+            OWNER,
+            PROJECT,
+            "INSERT INTO project_members (org_id, project_id, user_id, role) VALUES ('{o}', '{p}', '{u2}', 'viewer')",
+        ],
+    ),
+    (
+        "invariant_33_no_orphaned_keys",
+        "{k}",
+        [
+            USER,
+            ORG,
+            OWNER,
+            ACCOUNT,
+            "INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, "
+            "expires_at) VALUES ('{k}', '{o}', '{s}', 'x', 'h', now() + interval '1 day')",
+        ],
+    ),
     ("invariant_34_months_ahead", None, ["SELECT 1"]),
 ]
 
@@ -106,14 +151,17 @@ async def test_each_invariant_is_told_when_it_breaks(call: Caller, database, nam
     connection = await asyncpg.connect(database.superuser)
     ids["late"] = str(await connection.fetchval("SELECT floor_id(now() - interval '5 minutes')"))
     if name == "invariant_34_months_ahead":
-        month = await connection.fetchval("SELECT 'inbox_p' || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', "
-                                          "'YYYYMM')")
+        month = await connection.fetchval(
+            "SELECT 'inbox_p' || to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYYMM')"
+        )
         statements, undo = [f"ALTER TABLE {month} RENAME TO away"], [f"ALTER TABLE away RENAME TO {month}"]
         subject = month
     else:
-        undo = ["TRUNCATE users, orgs, outbox, consumer_progress, idempotency_keys, dead_letters CASCADE",
-                "UPDATE audit_log SET actor_name = 'ada@example.com'",
-                "UPDATE signing_keys SET signs_from = now() - interval '1 day'"]
+        undo = [
+            "TRUNCATE users, orgs, outbox, consumer_progress, idempotency_keys, dead_letters CASCADE",
+            "UPDATE audit_log SET actor_name = 'ada@example.com'",
+            "UPDATE signing_keys SET signs_from = now() - interval '1 day'",
+        ]
     await connection.execute("SET session_replication_role = replica")
     try:
         for statement in statements:
@@ -135,8 +183,9 @@ async def test_every_invariant_is_broken_by_a_case_above(superuser):
 
 
 async def test_many_broken_rows_are_counted_and_the_first_told(call: Caller, superuser):
-    await superuser.execute("INSERT INTO orgs (id, name, title) SELECT gen_random_uuid(), 'm' || n, 't' "
-                            "FROM generate_series(1, 137) n")
+    await superuser.execute(
+        "INSERT INTO orgs (id, name, title) SELECT gen_random_uuid(), 'm' || n, 't' FROM generate_series(1, 137) n"
+    )
     told = (await call("root", "GET", "/ops/verify")).json()
     await superuser.execute("DELETE FROM orgs")
     found = next(i for i in told["invariants"] if i["name"] == "invariant_30_org_has_owner")
@@ -178,10 +227,14 @@ async def test_health_tells_depths_and_names_what_is_behind(call: Caller, superu
     assert told["figures"]["migration"] == told["figures"]["migration_head"] == head()
     await superuser.execute(
         "INSERT INTO outbox (id, stream, name, version, actor, correlation_id, traceparent, payload, created_at) "
-        "VALUES ($1, 'PLATFORM', 'x', 1, 'a', 'c', '', '{}', now() - interval '5 minutes')", new_id())
+        "VALUES ($1, 'PLATFORM', 'x', 1, 'a', 'c', '', '{}', now() - interval '5 minutes')",
+        new_id(),
+    )
     await superuser.execute(
         "INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state) "
-        "VALUES ($1, 'a.b', $1, 'x', 'c', 'r', 1, 'open')", new_id())
+        "VALUES ($1, 'a.b', $1, 'x', 'c', 'r', 1, 'open')",
+        new_id(),
+    )
     told = (await call("root", "GET", "/ops/health")).json()
     await superuser.execute("TRUNCATE outbox, dead_letters")
     assert {check["name"] for check in told["checks"] if not check["ok"]} == {"relay", "dead letters"}

@@ -80,26 +80,49 @@ async def test_a_page_that_ends_with_the_list_has_no_next(world: World):
     assert (len(answer["items"]), answer["next_cursor"]) == (5, None)
 
 
-@pytest.mark.parametrize(("query", "count"), [
-    ({"action": "key.revoke"}, 5), ({"action": "key.revok"}, 0), ({"actor_id": "{actor}"}, 5),
-    ({"project_id": "{project}"}, 5), ({"project_id": "{project}", "action": "thing.create"}, 0),
-    ({"subject_id": "{actor}"}, 0), ({"from": "{hour_ago}"}, 65), ({"to": "{hour_ago}"}, 0),
-    ({"from": "{hour_ago}", "to": "{in_an_hour}"}, 65), ({"from": "1969-01-01T00:00:00Z"}, 65),
-    ({"to": "9999-12-31T23:59:59Z"}, 65), ({"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59+00:00"}, 65),
-])
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"action": "key.revoke"}, 5),
+        ({"action": "key.revok"}, 0),
+        ({"actor_id": "{actor}"}, 5),
+        ({"project_id": "{project}"}, 5),
+        ({"project_id": "{project}", "action": "thing.create"}, 0),
+        ({"subject_id": "{actor}"}, 0),
+        ({"from": "{hour_ago}"}, 65),
+        ({"to": "{hour_ago}"}, 0),
+        ({"from": "{hour_ago}", "to": "{in_an_hour}"}, 65),
+        ({"from": "1969-01-01T00:00:00Z"}, 65),
+        ({"to": "9999-12-31T23:59:59Z"}, 65),
+        ({"from": "0001-01-01T00:00:00Z", "to": "9999-12-31T23:59:59+00:00"}, 65),
+    ],
+)
 async def test_filters_hold_together(world: World, query, count):
-    given = {"actor": world.actor, "project": world.project,
-             "hour_ago": (clock.now() - timedelta(hours=1)).isoformat(),
-             "in_an_hour": (clock.now() + timedelta(hours=1)).isoformat()}
+    given = {
+        "actor": world.actor,
+        "project": world.project,
+        "hour_ago": (clock.now() - timedelta(hours=1)).isoformat(),
+        "in_an_hour": (clock.now() + timedelta(hours=1)).isoformat(),
+    }
     asked = {name: value.format(**given) for name, value in query.items()}
     assert len(await everything(world, f"/orgs/{world.mine}/audit", **asked)) == count
 
 
-@pytest.mark.parametrize("query", [
-    {"from": "2025-01-01T00:00:00"}, {"from": "yesterday"}, {"actor_id": "me"}, {"action": "'; DROP TABLE x"},
-    {"from": "2025-01-02T00:00:00Z", "to": "2025-01-01T00:00:00Z"}, {"limit": 0}, {"limit": 201}, {"limit": "many"},
-    {"unknown": 1}, {"from": "2025-01-01T00:00:00Z", "to": "2025-01-01T00:00:00Z"},
-])
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"from": "2025-01-01T00:00:00"},
+        {"from": "yesterday"},
+        {"actor_id": "me"},
+        {"action": "'; DROP TABLE x"},
+        {"from": "2025-01-02T00:00:00Z", "to": "2025-01-01T00:00:00Z"},
+        {"limit": 0},
+        {"limit": 201},
+        {"limit": "many"},
+        {"unknown": 1},
+        {"from": "2025-01-01T00:00:00Z", "to": "2025-01-01T00:00:00Z"},
+    ],
+)
 async def test_a_filter_that_makes_no_sense_is_refused(world: World, query):
     answer = await world.call("admin", "GET", f"/orgs/{world.mine}/audit", **query)
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "request_invalid")
@@ -108,23 +131,33 @@ async def test_a_filter_that_makes_no_sense_is_refused(world: World, query):
 async def test_a_cursor_answers_its_own_question_only(world: World):
     first = (await world.call("admin", "GET", f"/orgs/{world.mine}/audit", limit=2)).json()["next_cursor"]
     for who, path, query in (
-        ("admin", f"/orgs/{world.mine}/audit", {"action": "key.revoke"}), ("auditor", "/audit", {}),
-        ("auditor", f"/orgs/{world.mine}/audit", {}), ("stranger", f"/orgs/{world.theirs}/audit", {}),
+        ("admin", f"/orgs/{world.mine}/audit", {"action": "key.revoke"}),
+        ("auditor", "/audit", {}),
+        ("auditor", f"/orgs/{world.mine}/audit", {}),
+        ("stranger", f"/orgs/{world.theirs}/audit", {}),
     ):
         answer = await world.call(who, "GET", path, cursor=first, **query)
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "cursor_refused")
 
 
 @pytest.mark.parametrize(("who", "status"), [("member", 403), ("stranger", 404), ("auditor", 200), ("nobody", 401)])
-@pytest.mark.parametrize("path", ["/orgs/{mine}/audit", "/orgs/{mine}/audit/{id}", "/orgs/{mine}/audit-export/csv",
-                                  "/orgs/{mine}/audit-export/jsonl"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/orgs/{mine}/audit",
+        "/orgs/{mine}/audit/{id}",
+        "/orgs/{mine}/audit-export/csv",
+        "/orgs/{mine}/audit-export/jsonl",
+    ],
+)
 async def test_who_may_read_it(world: World, who, status, path):
     answer = await world.call(who, "GET", path.format(mine=world.mine, id=world.ids[0]))
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("path", ["/audit", "/audit/{id}", "/audit-export/csv", "/audit-export/jsonl",
-                                  "/audit-checkpoints"])
+@pytest.mark.parametrize(
+    "path", ["/audit", "/audit/{id}", "/audit-export/csv", "/audit-export/jsonl", "/audit-checkpoints"]
+)
 async def test_the_whole_log_is_the_platforms(world: World, path):
     path = path.format(id=world.ids[0])
     assert (await world.call("admin", "GET", path)).status_code == 403
@@ -146,7 +179,8 @@ async def test_anothers_entry_and_none_give_the_same_answer(world: World):
     theirs = (await world.call("auditor", "GET", "/audit", org_id=world.theirs)).json()["items"][0]["id"]
     answers = [await world.call("admin", "GET", f"/orgs/{world.mine}/audit/{it}") for it in (theirs, new_id())]
     assert {(a.status_code, a.json()["error"]["code"], a.json()["error"]["message"]) for a in answers} == {
-        (404, "audit_entry_missing", "There is no such audit entry here.")}
+        (404, "audit_entry_missing", "There is no such audit entry here.")
+    }
     assert (await world.call("admin", "GET", f"/orgs/{world.mine}/audit/not-an-id")).status_code == 422
 
 
@@ -193,10 +227,13 @@ async def test_policy_can_forbid_exports_and_hide_addresses(world: World):
     def answers(path: str):
         return world.call("admin", "GET", f"/orgs/{world.mine}/{path}", action="key.revoke")
 
-    world.policy.load(1, [
-        Override(key="audit.export_allowed", place=Place(world.mine), value=False),
-        Override(key="audit.client_ip_shown", place=Place(world.mine), value="network"),
-    ])
+    world.policy.load(
+        1,
+        [
+            Override(key="audit.export_allowed", place=Place(world.mine), value=False),
+            Override(key="audit.client_ip_shown", place=Place(world.mine), value="network"),
+        ],
+    )
     try:
         for form in ("csv", "jsonl"):
             refused = await answers(f"audit-export/{form}")

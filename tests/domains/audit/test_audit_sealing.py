@@ -121,8 +121,9 @@ async def test_sealers_whose_connections_are_killed_again_and_again_make_one_cha
     sealers = [asyncio.create_task(sealer()) for _ in range(3)]
     for _ in range(25):
         await asyncio.sleep(0.02)
-        await killer.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 "
-                             "AND usename = 'gpuaas_app'", name)
+        await killer.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = 'gpuaas_app'", name
+        )
     done.set()
     await asyncio.gather(*sealers)
     await killer.close()
@@ -200,8 +201,12 @@ async def test_the_chain_can_be_checked_from_any_link_on(db, keys, policy):
 
 
 async def test_the_application_may_move_the_head_and_nothing_else_of_it(db):
-    for sql in ("DELETE FROM audit_head", "INSERT INTO audit_head VALUES (true, 1, '')",
-                "TRUNCATE audit_head", "UPDATE audit_head SET only_row = true"):
+    for sql in (
+        "DELETE FROM audit_head",
+        "INSERT INTO audit_head VALUES (true, 1, '')",
+        "TRUNCATE audit_head",
+        "UPDATE audit_head SET only_row = true",
+    ):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with db.transaction(ALL, "test") as tx:
                 await tx.run(sql)

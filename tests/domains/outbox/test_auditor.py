@@ -112,7 +112,10 @@ async def test_given_up_events_are_not_sent_again_and_do_not_stop_the_books(stag
     dead = await born(beyond, clock.now() - timedelta(minutes=30))
     await beyond.execute(
         "INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state) "
-        "VALUES ($1, 'test.given_up', $2, 'project.updated', '', 'x', 8, 'discarded')", new_id(), dead)
+        "VALUES ($1, 'test.given_up', $2, 'project.updated', '', 'x', 8, 'discarded')",
+        new_id(),
+        dead,
+    )
     async with stage.relay(), stage.worker() as parts:
         await stage.wait_handled("test.given_up", await stage.emit(1), seconds=15)
         await handlers.events_audit(parts)
@@ -132,8 +135,10 @@ async def test_months_of_events_are_dropped_only_when_nobody_needs_them(stage: S
         await handlers.events_prune(parts)
         return bool(await beyond.fetchval("SELECT count(*) FROM outbox WHERE id = $1", event))
 
-    through = "INSERT INTO consumer_progress VALUES ('test.months', $1, $1) ON CONFLICT (consumer) DO UPDATE " \
-              "SET complete_through = excluded.complete_through"
+    through = (
+        "INSERT INTO consumer_progress VALUES ('test.months', $1, $1) ON CONFLICT (consumer) DO UPDATE "
+        "SET complete_through = excluded.complete_through"
+    )
     await beyond.execute(through, floor_id(clock.now()))
     assert await kept_after_pruning(), "it was never published"
     await beyond.execute("UPDATE outbox SET published_at = now()")
@@ -142,7 +147,10 @@ async def test_months_of_events_are_dropped_only_when_nobody_needs_them(stage: S
     await beyond.execute(through, floor_id(clock.now()))
     await beyond.execute(
         "INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state) "
-        "VALUES ($1, 'test.months', $2, 'project.updated', '', 'x', 8, 'open')", new_id(), event)
+        "VALUES ($1, 'test.months', $2, 'project.updated', '', 'x', 8, 'open')",
+        new_id(),
+        event,
+    )
     assert await kept_after_pruning(), "an operator may still replay it"
     await beyond.execute("UPDATE dead_letters SET state = 'discarded'")
     assert not await kept_after_pruning()
@@ -152,18 +160,25 @@ async def test_old_answers_and_rate_marks_are_forgotten_and_young_ones_kept(stag
     for days, key in ((29, "young"), (31, "old")):
         await beyond.execute(
             "INSERT INTO idempotency_keys (actor_id, key, operation, request_hash, created_at) "
-            "VALUES ($1, $2, 'x', '\\x00', now() - make_interval(days => $3))", new_id(), key, days)
+            "VALUES ($1, $2, 'x', '\\x00', now() - make_interval(days => $3))",
+            new_id(),
+            key,
+            days,
+        )
     for hours, subject in ((0, "young"), (2, "old")):
-        await beyond.execute("INSERT INTO rate_marks VALUES ('admin', $1, now() - make_interval(hours => $2))",
-                             subject, hours)
+        await beyond.execute(
+            "INSERT INTO rate_marks VALUES ('admin', $1, now() - make_interval(hours => $2))", subject, hours
+        )
     await handlers.answers_prune(Parts(stage.db, retention.Retention(MemoryPolicy())))
     assert [row["key"] for row in await beyond.fetch("SELECT key FROM idempotency_keys")] == ["young"]
     assert [row["subject"] for row in await beyond.fetch("SELECT subject FROM rate_marks")] == ["young"]
 
 
 async def test_there_are_always_months_ahead(stage: Stage, beyond: Any) -> None:
-    await beyond.execute("DO $$ DECLARE p text; BEGIN FOR p IN SELECT inhrelid::regclass::text FROM pg_inherits "
-                         "WHERE inhparent = 'inbox'::regclass LOOP EXECUTE 'DROP TABLE ' || p; END LOOP; END $$")
+    await beyond.execute(
+        "DO $$ DECLARE p text; BEGIN FOR p IN SELECT inhrelid::regclass::text FROM pg_inherits "
+        "WHERE inhparent = 'inbox'::regclass LOOP EXECUTE 'DROP TABLE ' || p; END LOOP; END $$"
+    )
     await handlers.months_make(Parts(stage.db))
     count = await beyond.fetchval("SELECT count(*) FROM pg_inherits WHERE inhparent = 'inbox'::regclass")
     assert count == retention.MONTHS_AHEAD + 1

@@ -48,8 +48,9 @@ async def test_letters_are_listed_filtered_and_paged(db: Database, superuser: An
     made = [str((await letter_of(db, superuser, "test.listed"))[0]) for _ in range(5)]
     await letter_of(db, superuser, "test.other")
     first = (await call("auditor", "GET", "/dead-letters", consumer="test.listed", limit=3)).json()
-    rest = (await call("auditor", "GET", "/dead-letters", consumer="test.listed", limit=3,
-                       cursor=first["next_cursor"])).json()
+    rest = (
+        await call("auditor", "GET", "/dead-letters", consumer="test.listed", limit=3, cursor=first["next_cursor"])
+    ).json()
     assert [item["id"] for item in first["items"] + rest["items"]] == made
     assert rest["next_cursor"] is None
     none = await call("auditor", "GET", "/dead-letters", consumer="test.listed", state="discarded")
@@ -117,13 +118,17 @@ async def test_a_replay_ends_as_handled_refused_or_overdue(db: Database, superus
         states[letter] = (await call("auditor", "GET", f"/dead-letters/{letter}")).json()
     assert states[fine]["state"] == "resolved"
     assert (states[bad]["state"], states[bad]["reason"], states[bad]["attempts"]) == (
-        "open", "RuntimeError: bad is not fine", 9)
+        "open",
+        "RuntimeError: bad is not fine",
+        9,
+    )
     assert states[orphan]["state"] == "open"
     assert "no consumer of this name" in states[orphan]["reason"]
 
     await call("root", "POST", f"/dead-letters/{bad}/replay")
-    await superuser.execute("UPDATE dead_letters SET state_since = now() - $2::interval WHERE id = $1", bad,
-                            timedelta(minutes=6))
+    await superuser.execute(
+        "UPDATE dead_letters SET state_since = now() - $2::interval WHERE id = $1", bad, timedelta(minutes=6)
+    )
     await handlers.dead_letters_overdue(parts)
     assert (await call("auditor", "GET", f"/dead-letters/{bad}")).json()["state"] == "open"
 

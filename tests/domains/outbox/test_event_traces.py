@@ -43,7 +43,8 @@ async def test_the_spans_of_change_relay_and_reaction_hang_below_each_other(
         await eventually(recorded)
     change, publish, react = (
         next(span for span in spans.get_finished_spans() if span.name == name)
-        for name in ("change", "publish project.updated", "react test.traced"))
+        for name in ("change", "publish project.updated", "react test.traced")
+    )
     assert change.context is not None
     assert publish.context is not None
     assert publish.parent is not None

@@ -66,7 +66,8 @@ async def test_an_event_delivered_three_times_and_shuffled_has_one_effect(stage:
             for row in rows:
                 body = msgspec.json.encode({"id": row["id"], "org_id": row["org_id"]})
                 await client.jetstream().publish(
-                    "platform.project.updated", body, headers={"Nats-Msg-Id": f"{row['id']}/{turn}"})
+                    "platform.project.updated", body, headers={"Nats-Msg-Id": f"{row['id']}/{turn}"}
+                )
         last = await stage.emit(1)
         await stage.wait_handled("test.thrice", ids | last, seconds=15)
         await client.close()
@@ -82,14 +83,17 @@ async def test_what_is_not_in_the_books_is_not_believed(stage: Stage) -> None:
         for body in (
             msgspec.json.encode({"id": new_id(), "org_id": None}),
             msgspec.json.encode({"id": new_id(), "org_id": new_id()}),
-            b"not an event", b"{}", b"[1]",
+            b"not an event",
+            b"{}",
+            b"[1]",
         ):
             await client.jetstream().publish("platform.project.updated", body)
         ids = await stage.emit(1)
         await stage.wait_handled("test.forged", ids, seconds=10)
         assert set(await stage.effects("test.forged")) >= ids
         forged = await stage.value(
-            "SELECT count(*) FROM effects e WHERE NOT EXISTS (SELECT FROM outbox o WHERE o.id = e.event_id)")
+            "SELECT count(*) FROM effects e WHERE NOT EXISTS (SELECT FROM outbox o WHERE o.id = e.event_id)"
+        )
         assert forged == 0
         await client.close()
 
@@ -109,6 +113,7 @@ async def test_a_reaction_sees_the_organisation_correlation_and_trace_of_its_cau
     log.correlation_id.set("")
     trace.enter()
     async with stage.relay(), stage.worker():
+
         async def arrived() -> bool:
             return (org, "cause-1", parent) in seen
 
@@ -156,8 +161,10 @@ async def test_poison_becomes_a_dead_letter_and_is_handled_once_when_replayed(st
         assert tries == MAX_ATTEMPTS
         async with stage.db.read(EVERYTHING) as tx:
             letter = await tx.row("SELECT * FROM dead_letters WHERE event_id = $1", poison)
-            hint = await tx.row("SELECT * FROM outbox WHERE name = 'dead_letter.opened' AND subject_id = $1",
-                                letter["id"] if letter else None)
+            hint = await tx.row(
+                "SELECT * FROM outbox WHERE name = 'dead_letter.opened' AND subject_id = $1",
+                letter["id"] if letter else None,
+            )
         assert letter is not None
         assert letter["attempts"] == MAX_ATTEMPTS
         assert "Bearer abc" not in letter["reason"]

@@ -72,7 +72,10 @@ async def test_values_set_by_hand_that_no_key_takes_do_not_stop_anybody(db: Data
     policy = MemoryPolicy()
     await policy_refresh(db, policy)
     assert (policy.number(DAYS), policy.flag("audit.export_allowed"), policy.number("identity.ssh_keys_max")) == (
-        23, True, 50)
+        23,
+        True,
+        50,
+    )
 
 
 async def test_the_last_good_values_stay_while_the_database_is_away_and_are_fresh_after(template, superuser, database):
@@ -82,8 +85,9 @@ async def test_the_last_good_values_stay_while_the_database_is_away_and_are_fres
     async with replica(database.app) as policy:
         await seconds_until(policy, 31)
         await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-        await admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 "
-                            "AND usename = 'gpuaas_app'", name)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND usename = 'gpuaas_app'", name
+        )
         await asyncio.sleep(1.5)
         assert policy.number(DAYS) == 31
         assert policy.age_seconds > 1
@@ -102,8 +106,12 @@ async def test_tenants_cannot_reach_past_their_wall(db: Database, superuser):
     mine, theirs = new_id(), new_id()
     for org in (mine, theirs):
         await superuser.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 't')", org, f"w-{org.hex}")
-        await superuser.execute("INSERT INTO policy_overrides (key, org_id, value, guardrail, set_from, set_by_name, "
-                                "reason) VALUES ($1, $2, '5', false, 'org', 't', 'test')", DAYS, org)
+        await superuser.execute(
+            "INSERT INTO policy_overrides (key, org_id, value, guardrail, set_from, set_by_name, "
+            "reason) VALUES ($1, $2, '5', false, 'org', 't', 'test')",
+            DAYS,
+            org,
+        )
     async with db.transaction(Sight(mine), "test") as tx:
         assert {row["org_id"] for row in await tx.rows("SELECT org_id FROM policy_overrides")} == {None, mine}
         assert await tx.run("UPDATE policy_overrides SET value = '9'") == 1
@@ -111,5 +119,8 @@ async def test_tenants_cannot_reach_past_their_wall(db: Database, superuser):
     for foreign in (theirs, None):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with db.transaction(Sight(mine), "test") as tx:
-                await tx.run("INSERT INTO policy_overrides (key, org_id, value, guardrail, set_from, set_by_name, "
-                             "reason) VALUES ('k.k', $1, '5', false, 'org', 't', 'test')", foreign)
+                await tx.run(
+                    "INSERT INTO policy_overrides (key, org_id, value, guardrail, set_from, set_by_name, "
+                    "reason) VALUES ('k.k', $1, '5', false, 'org', 't', 'test')",
+                    foreign,
+                )

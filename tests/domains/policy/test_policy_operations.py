@@ -63,7 +63,11 @@ async def test_a_value_is_set_read_explained_and_taken_away(world: World):
     assert (answer.status_code, answer.json()["value"], answer.json()["origin"]) == (200, 3, "org")
     told = (await world.call("lead", "GET", f"/projects/{world.project}/policy/{DAYS}/explanation")).json()
     assert [(la["level"], la["value"], la["decides"]) for la in told["layers"]] == [
-        ("default", 7, False), ("global", None, False), ("org", 3, True), ("project", None, False)]
+        ("default", 7, False),
+        ("global", None, False),
+        ("org", 3, True),
+        ("project", None, False),
+    ]
     assert (told["layers"][2]["set_by"], told["layers"][2]["reason"]) == ("admin@example.com", "short ones only")
     assert told["layers"][2]["set_at"] is not None
     gone = await world.call("admin", "DELETE", path, reason="no longer")
@@ -83,32 +87,45 @@ async def test_a_change_is_audited_with_its_reason_and_told(world: World, superu
     assert DAYS in event["payload"]
 
 
-@pytest.mark.parametrize(("who", "path", "expected"), [
-    ("viewer", "/orgs/{org}/policy/" + DAYS, (403, "permission_denied")),
-    ("stranger", "/orgs/{org}/policy/" + DAYS, (404, "org_missing")),
-    ("stranger", "/projects/{project}/policy/" + DAYS, (404, "project_missing")),
-    ("lead", "/orgs/{org}/policy/" + DAYS, (404, "org_missing")),
-    ("admin", "/policy/" + DAYS, (403, "permission_denied")),
-    ("auditor", "/policy/" + DAYS, (403, "permission_denied")),
-    ("auditor", "/orgs/{org}/policy/" + DAYS, (403, "permission_denied")),
-    ("admin", "/orgs/{org}/policy/" + RATE, (403, "policy_platform_only")),
-    ("admin", "/projects/{project}/policy/" + RATE, (403, "policy_platform_only")),
-    ("root", "/orgs/{org}/policy/" + RATE, (422, "policy_level_refused")),
-    ("admin", "/projects/{project}/policy/audit.export_allowed", (422, "policy_level_refused")),
-    ("admin", "/orgs/{org}/policy/no.such_policy", (404, "policy_key_missing")),
-    ("admin", "/orgs/{org}/policy/Not-a-Name", (422, "request_invalid")),
-])
+@pytest.mark.parametrize(
+    ("who", "path", "expected"),
+    [
+        ("viewer", "/orgs/{org}/policy/" + DAYS, (403, "permission_denied")),
+        ("stranger", "/orgs/{org}/policy/" + DAYS, (404, "org_missing")),
+        ("stranger", "/projects/{project}/policy/" + DAYS, (404, "project_missing")),
+        ("lead", "/orgs/{org}/policy/" + DAYS, (404, "org_missing")),
+        ("admin", "/policy/" + DAYS, (403, "permission_denied")),
+        ("auditor", "/policy/" + DAYS, (403, "permission_denied")),
+        ("auditor", "/orgs/{org}/policy/" + DAYS, (403, "permission_denied")),
+        ("admin", "/orgs/{org}/policy/" + RATE, (403, "policy_platform_only")),
+        ("admin", "/projects/{project}/policy/" + RATE, (403, "policy_platform_only")),
+        ("root", "/orgs/{org}/policy/" + RATE, (422, "policy_level_refused")),
+        ("admin", "/projects/{project}/policy/audit.export_allowed", (422, "policy_level_refused")),
+        ("admin", "/orgs/{org}/policy/no.such_policy", (404, "policy_key_missing")),
+        ("admin", "/orgs/{org}/policy/Not-a-Name", (422, "request_invalid")),
+    ],
+)
 async def test_who_may_not_set_what(world: World, who, path, expected):
     answer = await world.put(who, path.format(org=world.org, project=world.project), 5)
     assert code(answer) == expected
 
 
-@pytest.mark.parametrize(("name", "value", "expected"), [
-    (DAYS, 0, "policy_value_refused"), (DAYS, 91, "policy_value_refused"), (DAYS, "7", "policy_value_refused"),
-    (DAYS, True, "policy_value_refused"), (DAYS, 2**60, "request_invalid"), (DAYS, 1.5, "request_invalid"),
-    (DAYS, None, "request_invalid"), (DAYS, [1], "request_invalid"), (DAYS, "x" * 101, "request_invalid"),
-    ("audit.export_allowed", 1, "policy_value_refused"), ("audit.client_ip_shown", "some", "policy_value_refused"),
-])
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        (DAYS, 0, "policy_value_refused"),
+        (DAYS, 91, "policy_value_refused"),
+        (DAYS, "7", "policy_value_refused"),
+        (DAYS, True, "policy_value_refused"),
+        (DAYS, 2**60, "request_invalid"),
+        (DAYS, 1.5, "request_invalid"),
+        (DAYS, None, "request_invalid"),
+        (DAYS, [1], "request_invalid"),
+        (DAYS, "x" * 101, "request_invalid"),
+        ("audit.export_allowed", 1, "policy_value_refused"),
+        ("audit.client_ip_shown", "some", "policy_value_refused"),
+    ],
+)
 async def test_a_value_that_does_not_fit_is_refused_and_nothing_is_set(world: World, name, value, expected, superuser):
     answer = await world.put("admin", f"/orgs/{world.org}/policy/{name}", value)
     assert code(answer) == (422, expected)
@@ -142,7 +159,11 @@ async def test_a_guardrail_that_comes_later_holds_what_is_weaker_and_lets_go_aga
     await world.put("root", f"/policy/{DAYS}", 10, guardrail=True)
     held = (await world.call("viewer", "GET", path)).json()
     assert (held["value"], held["origin"], held["held_by"], held["guardrail"]) == (
-        10, "org", "global", {"level": "global", "value": 10})
+        10,
+        "org",
+        "global",
+        {"level": "global", "value": 10},
+    )
     told = (await world.call("viewer", "GET", path + "/explanation")).json()
     assert [la["too_weak"] for la in told["layers"]] == [False, False, True]
     assert told["layers"][1]["set_by"] == "platform"
@@ -167,7 +188,8 @@ async def test_a_guardrail_and_a_weaker_value_at_once_never_both_hold(world: Wor
     path = f"/orgs/{world.org}/policy/{DAYS}"
     for _ in range(5):
         guard, weak = await asyncio.gather(
-            world.put("root", f"/policy/{DAYS}", 10, guardrail=True), world.put("admin", path, 60))
+            world.put("root", f"/policy/{DAYS}", 10, guardrail=True), world.put("admin", path, 60)
+        )
         assert guard.status_code == 200
         assert weak.status_code in {200, 409}
         assert (await world.call("viewer", "GET", path)).json()["value"] == 10
@@ -177,8 +199,12 @@ async def test_a_guardrail_and_a_weaker_value_at_once_never_both_hold(world: Wor
 
 
 async def test_lists_show_every_policy_once_in_pages(world: World):
-    for who, path in (("viewer", f"/orgs/{world.org}/policy"), ("lead", f"/projects/{world.project}/policy"),
-                      ("auditor", "/policy"), ("viewer", "/policy-keys")):
+    for who, path in (
+        ("viewer", f"/orgs/{world.org}/policy"),
+        ("lead", f"/projects/{world.project}/policy"),
+        ("auditor", "/policy"),
+        ("viewer", "/policy-keys"),
+    ):
         names, cursor = [], None
         while True:
             page = (await world.call(who, "GET", path, limit=7, **({"cursor": cursor} if cursor else {}))).json()

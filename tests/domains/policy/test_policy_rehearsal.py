@@ -32,8 +32,11 @@ async def world(db: Database, superuser) -> AsyncIterator[tuple[Caller, list[tup
     await superuser.execute("UPDATE orgs SET deleted_at = now() WHERE id = $1", dead)
     await superuser.execute("UPDATE projects SET deleted_at = now() WHERE id = $1", gone)
     async with api_for(db, people, MemoryPolicy()) as call:
-        for path, value in ((f"/orgs/{orgs[0][0]}", 30), (f"/projects/{orgs[0][1][0]}", 2),
-                            (f"/projects/{orgs[1][1][0]}", 5)):
+        for path, value in (
+            (f"/orgs/{orgs[0][0]}", 30),
+            (f"/projects/{orgs[0][1][0]}", 2),
+            (f"/projects/{orgs[1][1][0]}", 5),
+        ):
             answer = await call("root", "PUT", f"{path}/policy/{DAYS}", {"value": value, "reason": "own value"})
             assert answer.status_code == 200
         yield call, orgs
@@ -69,7 +72,9 @@ async def test_a_guardrail_touches_exactly_those_who_are_weaker(world):
     page, items = await rehearse(call, value="10", guardrail="true")
     weaker = [i for i in items if i["before"] == 30]
     assert {(i["project_id"], i["after"], i["held_by"]) for i in weaker} == {
-        (None, 10, "global"), (str(orgs[0][1][1]), 10, "global")}
+        (None, 10, "global"),
+        (str(orgs[0][1][1]), 10, "global"),
+    }
     assert str(orgs[0][1][0]) not in {i["project_id"] for i in items}, "2 is stricter than 10 already"
     assert page["touched_orgs"] + page["touched_projects"] == len(items)
 

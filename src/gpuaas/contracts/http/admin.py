@@ -11,8 +11,9 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class VerifyQuery(Query, frozen=True, kw_only=True):
-    chain_from: Annotated[int, msgspec.Meta(
-        ge=1, le=2**53, description="Check the audit chain from this link on; 1 is all of it.")] = 1
+    chain_from: Annotated[
+        int, msgspec.Meta(ge=1, le=2**53, description="Check the audit chain from this link on; 1 is all of it.")
+    ] = 1
 
 
 class Finding(Response, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 
 from gpuaas.contracts.http.base import Request, Response
-from gpuaas.contracts.tasks.base import Phase
+from gpuaas.contracts.tasks.base import Phase, Report
 from gpuaas.contracts.tasks.topology import GpuFault
 
 MAX_WAIT_SECONDS = 30
@@ -95,6 +95,16 @@ class Desired(Response, frozen=True, kw_only=True):
 
 class TellPhases(Request, frozen=True, kw_only=True):
     phases: Annotated[list[Phase], msgspec.Meta(min_length=1, max_length=50)]
+
+
+class TellResult(Report, Request, frozen=True, kw_only=True):
+    """How a task ended."""
+
+
+class Reported(Response, frozen=True, kw_only=True):
+    task_id: UUID
+    state: str
+    """What the task is now; not what was reported, where it had been given up before."""
 
 
 class TellFaults(Request, frozen=True, kw_only=True):

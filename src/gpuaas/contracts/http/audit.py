@@ -8,9 +8,16 @@ import msgspec
 
 from gpuaas.contracts.http.base import PageQuery, Query, Response
 
-_Action = Annotated[str, msgspec.Meta(
-    min_length=1, max_length=100, pattern=r"^[a-z][a-z0-9_.]*$(?!\n)", description="Exactly this action.",
-    examples=["project.create"])]
+_Action = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[a-z][a-z0-9_.]*$(?!\n)",
+        description="Exactly this action.",
+        examples=["project.create"],
+    ),
+]
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _From = Annotated[datetime, msgspec.Meta(tz=True, description="At this instant or later.")]
 _To = Annotated[datetime, msgspec.Meta(tz=True, description="Before this instant.")]

@@ -25,17 +25,33 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
 # One line of text for people: no control, bidi or line-separating characters, not blank, not padded.
 _UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
 _LINE = rf"^[^\s{_UNSEEN}]([^{_UNSEEN}]*[^\s{_UNSEEN}])?$(?!\n)"
-Name = Annotated[str, msgspec.Meta(
-    min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$(?!\n)",
-    description="Lower-case letters, digits and dashes.", examples=["ml-team"])]
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=63,
+        pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$(?!\n)",
+        description="Lower-case letters, digits and dashes.",
+        examples=["ml-team"],
+    ),
+]
 Title = Annotated[str, msgspec.Meta(min_length=1, max_length=120, pattern=_LINE, examples=["ML team"])]
 Reason = Annotated[str, msgspec.Meta(min_length=3, max_length=500, pattern=_LINE, examples=["rotated by schedule"])]
-Email = Annotated[str, msgspec.Meta(
-    min_length=3, max_length=254, pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$(?!\n)",
-    examples=["ada@example.com"])]
-OneTime = Annotated[str | None, msgspec.Meta(
-    description="Shown once, in the first answer; null when the answer is replayed.",
-    extra={"one_time": True})]
+Email = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=3,
+        max_length=254,
+        pattern=r"^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$(?!\n)",
+        examples=["ada@example.com"],
+    ),
+]
+OneTime = Annotated[
+    str | None,
+    msgspec.Meta(
+        description="Shown once, in the first answer; null when the answer is replayed.", extra={"one_time": True}
+    ),
+]
 
 
 class ShownOnce(Response, frozen=True, kw_only=True):

@@ -9,9 +9,15 @@ import msgspec
 from gpuaas.contracts.http.base import PageQuery, Reason, Request, Response
 
 DeadLetterStateName = Literal["open", "replaying", "resolved", "discarded"]
-ConsumerName = Annotated[str, msgspec.Meta(
-    min_length=3, max_length=102, pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$(?!\n)",
-    examples=["issuer.sessions_end"])]
+ConsumerName = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=3,
+        max_length=102,
+        pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$(?!\n)",
+        examples=["issuer.sessions_end"],
+    ),
+]
 
 
 class DeadLetterQuery(PageQuery, frozen=True, kw_only=True):

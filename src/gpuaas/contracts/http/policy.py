@@ -10,9 +10,15 @@ import msgspec
 from gpuaas.contracts.http.base import PageQuery, Query, Reason, Request, Response
 from gpuaas.contracts.policy_keys import Level, Stricter, Value
 
-PolicyName = Annotated[str, msgspec.Meta(
-    min_length=3, max_length=100, pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$(?!\n)",
-    examples=["identity.invitation_days"])]
+PolicyName = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=3,
+        max_length=100,
+        pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$(?!\n)",
+        examples=["identity.invitation_days"],
+    ),
+]
 _Text = Annotated[str, msgspec.Meta(max_length=100)]
 _Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
@@ -50,8 +56,12 @@ class PlaceQuery(Query, frozen=True, kw_only=True):
 class OrgRehearsalQuery(PageQuery, frozen=True, kw_only=True):
     """A change that is only thought of: a value, or none to take away what is set."""
 
-    value: Annotated[str, msgspec.Meta(
-        max_length=100, description="The value to try; left out: what is set here is taken away.")] | None = None
+    value: (
+        Annotated[
+            str, msgspec.Meta(max_length=100, description="The value to try; left out: what is set here is taken away.")
+        ]
+        | None
+    ) = None
     guardrail: bool = False
     project_id: Annotated[UUID, msgspec.Meta(description="Try it in this project only.")] | None = None
 
@@ -84,8 +94,12 @@ class PolicyView(Response, frozen=True, kw_only=True):
     value: Value
     unit: str
     origin: Origin
-    held_by: Annotated[Level, msgspec.Meta(
-        description="The level whose guardrail holds the value, when what is set is weaker.")] | None
+    held_by: (
+        Annotated[
+            Level, msgspec.Meta(description="The level whose guardrail holds the value, when what is set is weaker.")
+        ]
+        | None
+    )
     guardrail: Annotated[Guardrail, msgspec.Meta(description="The strictest value set above that binds here.")] | None
 
 

@@ -15,25 +15,49 @@ def diagnose(figures: HealthFigures, *, checkpoint_seconds: int) -> list[HealthC
     uncovered = figures.audit_sealed_through - figures.audit_checkpoint_through
     age = figures.audit_checkpoint_age_seconds
     return [
-        _check("database", figures.database_ms > DATABASE_MS,
-               f"an empty question took {figures.database_ms:.0f} ms: the database is overloaded or far away"),
-        _check("migrations", figures.migration != figures.migration_head,
-               f"at {figures.migration or 'none'}, this program is written for {figures.migration_head}: "
-               "run gpuaas migrate"),
-        _check("relay", figures.outbox_oldest_seconds > OUTBOX_SECONDS,
-               f"{figures.outbox_unpublished} events wait, the oldest for {figures.outbox_oldest_seconds:.0f} s: "
-               "look at the relay and at NATS"),
-        _check("consumers", bool(behind),
-               f"behind for more than {CONSUMER_SECONDS:.0f} s: {', '.join(behind)[:200]}: look at the worker"),
-        _check("dead letters", figures.dead_letters_open > 0,
-               f"{figures.dead_letters_open} wait for an operator: gpuaas ops dead-letters list"),
-        _check("audit sealer", figures.audit_oldest_unsealed_seconds > SEAL_SECONDS,
-               f"{figures.audit_unsealed} audit rows wait, the oldest for "
-               f"{figures.audit_oldest_unsealed_seconds:.0f} s: look at the worker"),
-        _check("audit checkpoints", uncovered > 0 and (age is None or age > checkpoint_seconds + SEAL_SECONDS),
-               f"{uncovered} sealed rows have no signed checkpoint yet: look at the worker"),
-        _check("policy", figures.policy_age_seconds > POLICY_SECONDS,
-               f"this replica's policies were last confirmed {figures.policy_age_seconds:.0f} s ago"),
+        _check(
+            "database",
+            figures.database_ms > DATABASE_MS,
+            f"an empty question took {figures.database_ms:.0f} ms: the database is overloaded or far away",
+        ),
+        _check(
+            "migrations",
+            figures.migration != figures.migration_head,
+            f"at {figures.migration or 'none'}, this program is written for {figures.migration_head}: "
+            "run gpuaas migrate",
+        ),
+        _check(
+            "relay",
+            figures.outbox_oldest_seconds > OUTBOX_SECONDS,
+            f"{figures.outbox_unpublished} events wait, the oldest for {figures.outbox_oldest_seconds:.0f} s: "
+            "look at the relay and at NATS",
+        ),
+        _check(
+            "consumers",
+            bool(behind),
+            f"behind for more than {CONSUMER_SECONDS:.0f} s: {', '.join(behind)[:200]}: look at the worker",
+        ),
+        _check(
+            "dead letters",
+            figures.dead_letters_open > 0,
+            f"{figures.dead_letters_open} wait for an operator: gpuaas ops dead-letters list",
+        ),
+        _check(
+            "audit sealer",
+            figures.audit_oldest_unsealed_seconds > SEAL_SECONDS,
+            f"{figures.audit_unsealed} audit rows wait, the oldest for "
+            f"{figures.audit_oldest_unsealed_seconds:.0f} s: look at the worker",
+        ),
+        _check(
+            "audit checkpoints",
+            uncovered > 0 and (age is None or age > checkpoint_seconds + SEAL_SECONDS),
+            f"{uncovered} sealed rows have no signed checkpoint yet: look at the worker",
+        ),
+        _check(
+            "policy",
+            figures.policy_age_seconds > POLICY_SECONDS,
+            f"this replica's policies were last confirmed {figures.policy_age_seconds:.0f} s ago",
+        ),
     ]
 
 

@@ -31,9 +31,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 def usage() -> Usage:
     uptime = clock.monotonic() - _STARTED
     return Usage(
-        python=platform.python_version(), pid=os.getpid(), host=platform.node(),
-        started_at=clock.now() - timedelta(seconds=uptime), uptime_seconds=round(uptime, 3),
-        cpu_seconds=round(time.process_time(), 3), resident_bytes=_resident(), open_files=_open_files(),
+        python=platform.python_version(),
+        pid=os.getpid(),
+        host=platform.node(),
+        started_at=clock.now() - timedelta(seconds=uptime),
+        uptime_seconds=round(uptime, 3),
+        cpu_seconds=round(time.process_time(), 3),
+        resident_bytes=_resident(),
+        open_files=_open_files(),
         threads=threading.active_count(),
     )
 

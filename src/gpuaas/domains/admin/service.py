@@ -42,7 +42,10 @@ async def ops_verify(db: Database, keys: SigningKeys, *, chain_from: int) -> Ver
         chain = await audit.chain_verify(tx, keys, from_seq=chain_from)
     told = [_view(invariant, chain) for invariant in invariants]
     return Verification(
-        holds=all(view.holds for view in told), at=at, seconds=round(clock.monotonic() - started, 3), invariants=told,
+        holds=all(view.holds for view in told),
+        at=at,
+        seconds=round(clock.monotonic() - started, 3),
+        invariants=told,
         chain=ChainView(from_link=chain_from, links=chain.links, checkpoints=chain.checkpoints),
     )
 
@@ -53,7 +56,10 @@ def _view(invariant: Invariant, chain: ChainReport) -> InvariantView:
     count = chain.flaw_count if is_chain else invariant.count
     first = chain.flaws if is_chain else invariant.first
     return InvariantView(
-        name=invariant.name, statement=invariant.statement, holds=count == 0, count=count,
+        name=invariant.name,
+        statement=invariant.statement,
+        holds=count == 0,
+        count=count,
         first=[Finding(subject=row.subject, problem=row.problem) for row in first],
     )
 
@@ -67,11 +73,16 @@ async def ops_health(db: Database, policy: MemoryPolicy) -> Health:
         depths, sealing = await store.depths(tx), await audit.seal_state(tx)
         lags = await store.lags(tx)
     figures = HealthFigures(
-        database_ms=round(database_ms, 2), migration_head=migrate.head(), **msgspec.structs.asdict(depths),
+        database_ms=round(database_ms, 2),
+        migration_head=migrate.head(),
+        **msgspec.structs.asdict(depths),
         consumers=[ConsumerLag(consumer=name, behind_seconds=round(seconds, 1)) for name, seconds in lags],
-        audit_unsealed=sealing.unsealed, audit_oldest_unsealed_seconds=sealing.oldest_unsealed_seconds,
-        audit_sealed_through=sealing.sealed_through, audit_checkpoint_through=sealing.checkpoint_through,
-        audit_checkpoint_age_seconds=sealing.checkpoint_age_seconds, policy_revision=policy.revision,
+        audit_unsealed=sealing.unsealed,
+        audit_oldest_unsealed_seconds=sealing.oldest_unsealed_seconds,
+        audit_sealed_through=sealing.sealed_through,
+        audit_checkpoint_through=sealing.checkpoint_through,
+        audit_checkpoint_age_seconds=sealing.checkpoint_age_seconds,
+        policy_revision=policy.revision,
         policy_age_seconds=round(policy.age_seconds, 3),
     )
     checks = diagnose(figures, checkpoint_seconds=policy.number("audit.checkpoint_seconds"))
@@ -81,8 +92,12 @@ async def ops_health(db: Database, policy: MemoryPolicy) -> Health:
 def process_stats(app: App, db: Database, policy: MemoryPolicy) -> ProcessStats:
     in_use, sizes = db.in_use, db.sizes
     return ProcessStats(
-        version=gpuaas.__version__, **msgspec.structs.asdict(usage()), tasks=len(asyncio.all_tasks()),
-        requests_in_flight=app.in_flight, read_pool=PoolUse(in_use=in_use["reads"], size=sizes["reads"]),
-        write_pool=PoolUse(in_use=in_use["writes"], size=sizes["writes"]), policy_revision=policy.revision,
+        version=gpuaas.__version__,
+        **msgspec.structs.asdict(usage()),
+        tasks=len(asyncio.all_tasks()),
+        requests_in_flight=app.in_flight,
+        read_pool=PoolUse(in_use=in_use["reads"], size=sizes["reads"]),
+        write_pool=PoolUse(in_use=in_use["writes"], size=sizes["writes"]),
+        policy_revision=policy.revision,
         policy_age_seconds=round(policy.age_seconds, 3),
     )

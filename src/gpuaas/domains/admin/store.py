@@ -43,7 +43,8 @@ async def invariants(tx: Tx, *, asked_elsewhere: str) -> list[Invariant]:
     await tx.value(PATIENCE)
     return [
         Invariant(name=row["name"], statement=row["statement"], count=0, first=[])
-        if row["name"] == asked_elsewhere else await _invariant(tx, row["name"], row["statement"])
+        if row["name"] == asked_elsewhere
+        else await _invariant(tx, row["name"], row["statement"])
         for row in await tx.rows(INVARIANTS)
     ]
 

@@ -89,8 +89,11 @@ class Walk:
         """What is wrong with this link. Goes on from what the link says, so that one change is found once."""
         problems = []
         if link.seq != self.seq + 1:
-            problems.append(f"link {link.seq} is there twice" if link.seq == self.seq else
-                            f"links are missing between {self.seq} and {link.seq}")
+            problems.append(
+                f"link {link.seq} is there twice"
+                if link.seq == self.seq
+                else f"links are missing between {self.seq} and {link.seq}"
+            )
         if link.prev_hash != self.hash:
             problems.append(f"link {link.seq} is not attached to the link before it")
         if link.version != VERSION:

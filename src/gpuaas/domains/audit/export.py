@@ -9,8 +9,22 @@ import msgspec
 from gpuaas.domains.audit.models import SealedEntry
 
 COLUMNS = (
-    "id", "at", "action", "operation", "actor_kind", "actor_id", "actor_name", "org_id", "project_id", "subject_id",
-    "correlation_id", "client_ip", "details", "seq", "prev_hash", "hash",
+    "id",
+    "at",
+    "action",
+    "operation",
+    "actor_kind",
+    "actor_id",
+    "actor_name",
+    "org_id",
+    "project_id",
+    "subject_id",
+    "correlation_id",
+    "client_ip",
+    "details",
+    "seq",
+    "prev_hash",
+    "hash",
 )
 # What a spreadsheet takes for the beginning of a formula, also in its wide forms.
 _FORMULA = frozenset("=+-@\t\r\n|%＝＋－＠")

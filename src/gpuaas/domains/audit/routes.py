@@ -41,23 +41,40 @@ async def audit_list(cx: OrgContext, query: AuditQuery) -> Page[AuditEntryView]:
     return await _page(cx, query, cx.org_id, cx.policy.text("audit.client_ip_shown", cx.org_id))
 
 
-@operation("GET", "/orgs/{org_id}/audit/{audit_id}", permission=P.AUDIT_READ, lane=Lane.DEFAULT,
-           errors=(Code.AUDIT_ENTRY_MISSING,))
+@operation(
+    "GET",
+    "/orgs/{org_id}/audit/{audit_id}",
+    permission=P.AUDIT_READ,
+    lane=Lane.DEFAULT,
+    errors=(Code.AUDIT_ENTRY_MISSING,),
+)
 async def audit_get(cx: OrgContext, audit_id: AuditId) -> AuditEntryDetail:
     """Read one audit entry with its link in the chain."""
     entry = await service.audit_get(cx.tx, audit_id, cx.org_id)
     return _detail(entry, cx.policy.text("audit.client_ip_shown", cx.org_id))
 
 
-@operation("GET", "/orgs/{org_id}/audit-export/csv", permission=P.AUDIT_READ, lane=Lane.ADMIN, transaction=False,
-           errors=(Code.AUDIT_EXPORT_OFF,))
+@operation(
+    "GET",
+    "/orgs/{org_id}/audit-export/csv",
+    permission=P.AUDIT_READ,
+    lane=Lane.ADMIN,
+    transaction=False,
+    errors=(Code.AUDIT_EXPORT_OFF,),
+)
 async def audit_export_csv(cx: OrgContext, query: AuditFilter) -> Stream:
     """Export the organisation's audit log as CSV, oldest first."""
     return _org_export(cx, query, "csv")
 
 
-@operation("GET", "/orgs/{org_id}/audit-export/jsonl", permission=P.AUDIT_READ, lane=Lane.ADMIN, transaction=False,
-           errors=(Code.AUDIT_EXPORT_OFF,))
+@operation(
+    "GET",
+    "/orgs/{org_id}/audit-export/jsonl",
+    permission=P.AUDIT_READ,
+    lane=Lane.ADMIN,
+    transaction=False,
+    errors=(Code.AUDIT_EXPORT_OFF,),
+)
 async def audit_export_jsonl(cx: OrgContext, query: AuditFilter) -> Stream:
     """Export the organisation's audit log as JSON lines, oldest first."""
     return _org_export(cx, query, "jsonl")
@@ -91,7 +108,8 @@ async def audit_platform_export_jsonl(cx: PlatformContext, query: PlatformAuditF
 async def audit_checkpoint_list(cx: PlatformContext, query: PageQuery) -> Page[CheckpointView]:
     """List the signed heads of the audit chain, newest first: kept elsewhere, they prove the log was not rewritten."""
     found = await service.checkpoint_list(
-        cx.tx, cx.parts.get(SigningKeys), before=_number(cx, query), limit=query.limit + 1)
+        cx.tx, cx.parts.get(SigningKeys), before=_number(cx, query), limit=query.limit + 1
+    )
     items = [_checkpoint(*pair) for pair in found[: query.limit]]
     return Page(items=items, next_cursor=cx.next_cursor(items[-1].seq) if len(found) > query.limit else None)
 
@@ -102,7 +120,8 @@ async def _page(
     position = cx.cursor_position(query.cursor)
     before = None if position is None else AuditId(msgspec.convert(position[0], AuditId))
     found = await service.audit_list(
-        cx.tx, service.wanted_from(query, org_id=org_id), before=before, limit=query.limit + 1)
+        cx.tx, service.wanted_from(query, org_id=org_id), before=before, limit=query.limit + 1
+    )
     items = [_view(entry, ip_shown) for entry in found[: query.limit]]
     return Page(items=items, next_cursor=cx.next_cursor(items[-1].id) if len(found) > query.limit else None)
 
@@ -142,7 +161,8 @@ def _number(cx: UserContext, query: PageQuery) -> int | None:
 
 def _fields(entry: SealedEntry, ip_shown: str) -> dict[str, Any]:
     return {field: getattr(entry, field) for field in FIELDS} | {
-        "client_ip": shown(entry.client_ip, ip_shown), "details": msgspec.Raw(entry.details.encode()),
+        "client_ip": shown(entry.client_ip, ip_shown),
+        "details": msgspec.Raw(entry.details.encode()),
     }
 
 
@@ -153,13 +173,21 @@ def _view(entry: SealedEntry, ip_shown: str) -> AuditEntryView:
 def _detail(entry: SealedEntry, ip_shown: str) -> AuditEntryDetail:
     seal = None
     if entry.seq is not None:
-        seal = SealView(seq=entry.seq, version=entry.version or 0, prev_hash=(entry.prev_hash or b"").hex(),
-                        hash=(entry.hash or b"").hex())
+        seal = SealView(
+            seq=entry.seq,
+            version=entry.version or 0,
+            prev_hash=(entry.prev_hash or b"").hex(),
+            hash=(entry.hash or b"").hex(),
+        )
     return AuditEntryDetail(**_fields(entry, ip_shown), seal=seal)
 
 
 def _checkpoint(found: Checkpoint, key: PublicKey | None) -> CheckpointView:
     return CheckpointView(
-        seq=found.seq, hash=found.hash.hex(), at=found.at, key_id=found.key_id, signature=found.signature.hex(),
+        seq=found.seq,
+        hash=found.hash.hex(),
+        at=found.at,
+        key_id=found.key_id,
+        signature=found.signature.hex(),
         public_key=None if key is None else msgspec.json.encode(key.jwk).decode(),
     )

@@ -103,8 +103,11 @@ async def _checkpoint_if_due(tx: Tx, keys: SigningKeys, policy: PolicyReader, he
     made = Checkpoint(seq=head.seq, hash=head.hash, at=at, key_id=signer.key_id, signature=signature)
     await store.add_checkpoint(tx, made)
     # Wherever logs are kept, this line later proves that the chain was not cut or written anew.
-    tx.after_commit(lambda: log.get_logger().info(
-        "audit checkpoint", seq=made.seq, hash=made.hash.hex(), key_id=made.key_id, signature=made.signature.hex()))
+    tx.after_commit(
+        lambda: log.get_logger().info(
+            "audit checkpoint", seq=made.seq, hash=made.hash.hex(), key_id=made.key_id, signature=made.signature.hex()
+        )
+    )
 
 
 async def seal_state(tx: Tx) -> SealState:

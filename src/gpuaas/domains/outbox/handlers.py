@@ -149,7 +149,8 @@ async def dead_letters_replay(parts: Parts) -> None:
     db = parts.get(Database)
     async with db.read(EVERYTHING) as tx:
         letters = await store.dead_letter_list(
-            tx, state=DeadLetterState.REPLAYING, consumer=None, after=NIL, limit=REPLAYS)
+            tx, state=DeadLetterState.REPLAYING, consumer=None, after=NIL, limit=REPLAYS
+        )
     for letter in letters:
         log.correlation_id.set(letter.correlation_id)
         with trace.span("dead_letter.replay", consumer=letter.consumer):
@@ -164,8 +165,7 @@ async def _replay(parts: Parts, letter: DeadLetter) -> None:
             await service.dead_letter_refused(db, letter, "no consumer of this name exists any more: discard it")
             return
         async with asyncio.timeout(HANDLER_SECONDS):
-            outcome = await service.event_handle(
-                db, reaction, letter.event_id, letter.org_id, parts, again=True)
+            outcome = await service.event_handle(db, reaction, letter.event_id, letter.org_id, parts, again=True)
         if outcome is service.Outcome.NOT_OURS:
             await service.dead_letter_settle(db, letter)
     except Conflict:

@@ -28,28 +28,49 @@ _MOVES = (Code.DEAD_LETTER_MISSING, Code.STATE_MOVE_REFUSED)
 async def dead_letter_list(cx: PlatformContext, query: DeadLetterQuery) -> Page[DeadLetterView]:
     """List events that a consumer could not handle, oldest first."""
     rows = await service.dead_letter_list(
-        cx.tx, state=None if query.state is None else DeadLetterState(query.state), consumer=query.consumer,
-        after=listing.after(cx, query), limit=query.limit + 1,
+        cx.tx,
+        state=None if query.state is None else DeadLetterState(query.state),
+        consumer=query.consumer,
+        after=listing.after(cx, query),
+        limit=query.limit + 1,
     )
     return listing.page(cx, query, rows, view)
 
 
-@operation("GET", "/dead-letters/{dead_letter_id}", permission=P.PLATFORM_READ, lane=Lane.DEFAULT,
-           errors=(Code.DEAD_LETTER_MISSING,))
+@operation(
+    "GET",
+    "/dead-letters/{dead_letter_id}",
+    permission=P.PLATFORM_READ,
+    lane=Lane.DEFAULT,
+    errors=(Code.DEAD_LETTER_MISSING,),
+)
 async def dead_letter_get(cx: PlatformContext, dead_letter_id: DeadLetterId) -> DeadLetterDetail:
     """Inspect a dead letter: why it failed, how often, and the event itself."""
     return detail(*await service.dead_letter_get(cx.tx, dead_letter_id))
 
 
-@operation("POST", "/dead-letters/{dead_letter_id}/replay", permission=P.PLATFORM_MANAGE, lane=Lane.ADMIN,
-           audit="dead_letter.replay", status=202, errors=_MOVES)
+@operation(
+    "POST",
+    "/dead-letters/{dead_letter_id}/replay",
+    permission=P.PLATFORM_MANAGE,
+    lane=Lane.ADMIN,
+    audit="dead_letter.replay",
+    status=202,
+    errors=_MOVES,
+)
 async def dead_letter_replay(cx: PlatformContext, dead_letter_id: DeadLetterId) -> DeadLetterView:
     """Have the event delivered to its consumer once more, after the cause was fixed."""
     return view(await service.dead_letter_replay(cx.tx, dead_letter_id))
 
 
-@operation("POST", "/dead-letters/{dead_letter_id}/discard", permission=P.PLATFORM_MANAGE, lane=Lane.ADMIN,
-           audit="dead_letter.discard", errors=_MOVES)
+@operation(
+    "POST",
+    "/dead-letters/{dead_letter_id}/discard",
+    permission=P.PLATFORM_MANAGE,
+    lane=Lane.ADMIN,
+    audit="dead_letter.discard",
+    errors=_MOVES,
+)
 async def dead_letter_discard(
     cx: PlatformContext, dead_letter_id: DeadLetterId, wanted: DeadLetterDiscard
 ) -> DeadLetterView:
@@ -62,7 +83,16 @@ def view(letter: DeadLetter) -> DeadLetterView:
 
 
 def detail(letter: DeadLetter, event: OutboxEvent | None) -> DeadLetterDetail:
-    return DeadLetterDetail(**msgspec.structs.asdict(letter), event=None if event is None else DeadEvent(
-        occurred_at=event.created_at, stream=event.stream, version=event.version, actor=event.actor,
-        subject_id=event.subject_id, payload=log.scrub(msgspec.json.decode(event.payload)),
-    ))
+    return DeadLetterDetail(
+        **msgspec.structs.asdict(letter),
+        event=None
+        if event is None
+        else DeadEvent(
+            occurred_at=event.created_at,
+            stream=event.stream,
+            version=event.version,
+            actor=event.actor,
+            subject_id=event.subject_id,
+            payload=log.scrub(msgspec.json.decode(event.payload)),
+        ),
+    )

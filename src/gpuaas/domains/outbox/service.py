@@ -92,9 +92,17 @@ async def _give_up(tx: Tx, consumer: str, event_id: UUID, reason: str, attempts:
     await store.attempts_forget(tx, consumer, event_id)
     # A letter about a letter would breed: those of the dead-letter stream itself are only rows.
     if letter is not None and event.stream != Stream.DLQ:
-        tx.emit(DeadLetterOpened(
-            dead_letter_id=letter.id, consumer=consumer, event_id=event.id, event_name=event.name, attempts=attempts,
-        ), subject_id=letter.id, org_id=event.org_id)
+        tx.emit(
+            DeadLetterOpened(
+                dead_letter_id=letter.id,
+                consumer=consumer,
+                event_id=event.id,
+                event_name=event.name,
+                attempts=attempts,
+            ),
+            subject_id=letter.id,
+            org_id=event.org_id,
+        )
     return letter
 
 

@@ -13,10 +13,12 @@ class DeadLetterState(StrEnum):
 
 
 S = DeadLetterState
-LIFE = Life({
-    S.OPEN: exits(S.REPLAYING, S.DISCARDED, rests="for an operator, who is told by metric, alert and list"),
-    S.REPLAYING: exits(S.RESOLVED, S.OPEN, deadline=minutes(5), on_deadline=S.OPEN),
-    S.RESOLVED: terminal,
-    S.DISCARDED: terminal,
-})
+LIFE = Life(
+    {
+        S.OPEN: exits(S.REPLAYING, S.DISCARDED, rests="for an operator, who is told by metric, alert and list"),
+        S.REPLAYING: exits(S.RESOLVED, S.OPEN, deadline=minutes(5), on_deadline=S.OPEN),
+        S.RESOLVED: terminal,
+        S.DISCARDED: terminal,
+    }
+)
 WAITING = frozenset({S.OPEN, S.REPLAYING})

@@ -113,7 +113,8 @@ def guardrail_above(key: PolicyKey, layers: Iterable[Layer], level: Level) -> La
     """The strictest guardrail that holds at this level."""
     above = [
         msgspec.structs.replace(layer, value=value)
-        for layer in in_order(layers) if layer.guardrail and DEPTH[layer.level] < DEPTH[level]
+        for layer in in_order(layers)
+        if layer.guardrail and DEPTH[layer.level] < DEPTH[level]
         if (value := fit(key, layer.value)) is not None
     ]
     return max(above, key=lambda layer: strictness(key, layer.value), default=None)

@@ -25,8 +25,13 @@ from gpuaas.infra.http.operation import Lane, operation
 
 EVERYWHERE = Place()
 _READ = (Code.POLICY_KEY_MISSING, Code.ORG_MISSING, Code.PROJECT_MISSING)
-_UNSET = (*_READ, Code.POLICY_GUARDRAIL, Code.POLICY_PLATFORM_ONLY, Code.POLICY_LEVEL_REFUSED,
-          Code.POLICY_OVERRIDE_MISSING)
+_UNSET = (
+    *_READ,
+    Code.POLICY_GUARDRAIL,
+    Code.POLICY_PLATFORM_ONLY,
+    Code.POLICY_LEVEL_REFUSED,
+    Code.POLICY_OVERRIDE_MISSING,
+)
 _SET = (*_UNSET[:-1], Code.POLICY_VALUE_REFUSED)
 _REHEARSE = (*_UNSET, Code.POLICY_VALUE_REFUSED)
 
@@ -57,8 +62,9 @@ async def policy_set(cx: PlatformContext, name: PolicyName, wanted: PolicySet) -
     return await _set(cx, EVERYWHERE, name, wanted)
 
 
-@operation("DELETE", "/policy/{name}", permission=P.PLATFORM_MANAGE, lane=Lane.ADMIN, audit="policy.unset",
-           errors=_UNSET)
+@operation(
+    "DELETE", "/policy/{name}", permission=P.PLATFORM_MANAGE, lane=Lane.ADMIN, audit="policy.unset", errors=_UNSET
+)
 async def policy_unset(cx: PlatformContext, name: PolicyName, query: PolicyUnset) -> PolicyView:
     """Take away what is set for all: the default holds again."""
     return await _unset(cx, EVERYWHERE, name)
@@ -92,29 +98,36 @@ async def policy_org_get(cx: OrgContext, name: PolicyName) -> PolicyView:
     return _view(place, name, await service.policy_layers(cx.tx, place, name))
 
 
-@operation("PUT", "/orgs/{org_id}/policy/{name}", permission=P.POLICY_MANAGE, lane=Lane.ADMIN,
-           audit="policy.set", errors=_SET)
+@operation(
+    "PUT", "/orgs/{org_id}/policy/{name}", permission=P.POLICY_MANAGE, lane=Lane.ADMIN, audit="policy.set", errors=_SET
+)
 async def policy_org_set(cx: OrgContext, name: PolicyName, wanted: PolicySet) -> PolicyView:
     """Set a policy for the organisation, as a guardrail if none of its projects may be weaker."""
     return await _set(cx, Place(cx.org_id), name, wanted)
 
 
-@operation("DELETE", "/orgs/{org_id}/policy/{name}", permission=P.POLICY_MANAGE, lane=Lane.ADMIN,
-           audit="policy.unset", errors=_UNSET)
+@operation(
+    "DELETE",
+    "/orgs/{org_id}/policy/{name}",
+    permission=P.POLICY_MANAGE,
+    lane=Lane.ADMIN,
+    audit="policy.unset",
+    errors=_UNSET,
+)
 async def policy_org_unset(cx: OrgContext, name: PolicyName, query: PolicyUnset) -> PolicyView:
     """Take away what the organisation has set: what is above holds again."""
     return await _unset(cx, Place(cx.org_id), name)
 
 
-@operation("GET", "/orgs/{org_id}/policy/{name}/explanation", permission=P.POLICY_READ, lane=Lane.DEFAULT,
-           errors=_READ)
+@operation("GET", "/orgs/{org_id}/policy/{name}/explanation", permission=P.POLICY_READ, lane=Lane.DEFAULT, errors=_READ)
 async def policy_org_explain(cx: OrgContext, name: PolicyName) -> PolicyExplanation:
     """Explain a policy's value in the organisation."""
     return await _explain(cx, Place(cx.org_id), name)
 
 
-@operation("GET", "/orgs/{org_id}/policy/{name}/rehearsal", permission=P.POLICY_READ, lane=Lane.DEFAULT,
-           errors=_REHEARSE)
+@operation(
+    "GET", "/orgs/{org_id}/policy/{name}/rehearsal", permission=P.POLICY_READ, lane=Lane.DEFAULT, errors=_REHEARSE
+)
 async def policy_org_rehearse(cx: OrgContext, name: PolicyName, query: OrgRehearsalQuery) -> PolicyRehearsal:
     """Say which of the organisation's projects a change would touch, without making it."""
     return await _rehearse(cx, Place(cx.org_id, query.project_id), name, query)
@@ -134,22 +147,35 @@ async def policy_project_get(cx: ProjectContext, name: PolicyName) -> PolicyView
     return _view(place, name, await service.policy_layers(cx.tx, place, name))
 
 
-@operation("PUT", "/projects/{project_id}/policy/{name}", permission=P.POLICY_MANAGE, lane=Lane.ADMIN,
-           audit="policy.set", errors=_SET)
+@operation(
+    "PUT",
+    "/projects/{project_id}/policy/{name}",
+    permission=P.POLICY_MANAGE,
+    lane=Lane.ADMIN,
+    audit="policy.set",
+    errors=_SET,
+)
 async def policy_project_set(cx: ProjectContext, name: PolicyName, wanted: PolicySet) -> PolicyView:
     """Set a policy for the project."""
     return await _set(cx, Place(cx.org_id, cx.project_id), name, wanted)
 
 
-@operation("DELETE", "/projects/{project_id}/policy/{name}", permission=P.POLICY_MANAGE, lane=Lane.ADMIN,
-           audit="policy.unset", errors=_UNSET)
+@operation(
+    "DELETE",
+    "/projects/{project_id}/policy/{name}",
+    permission=P.POLICY_MANAGE,
+    lane=Lane.ADMIN,
+    audit="policy.unset",
+    errors=_UNSET,
+)
 async def policy_project_unset(cx: ProjectContext, name: PolicyName, query: PolicyUnset) -> PolicyView:
     """Take away what the project has set: what is above holds again."""
     return await _unset(cx, Place(cx.org_id, cx.project_id), name)
 
 
-@operation("GET", "/projects/{project_id}/policy/{name}/explanation", permission=P.POLICY_READ, lane=Lane.DEFAULT,
-           errors=_READ)
+@operation(
+    "GET", "/projects/{project_id}/policy/{name}/explanation", permission=P.POLICY_READ, lane=Lane.DEFAULT, errors=_READ
+)
 async def policy_project_explain(cx: ProjectContext, name: PolicyName) -> PolicyExplanation:
     """Explain a policy's value in the project."""
     return await _explain(cx, Place(cx.org_id, cx.project_id), name)
@@ -194,8 +220,14 @@ async def _explain(cx: UserContext, place: Place, name: str) -> PolicyExplanatio
 
 async def _rehearse(cx: UserContext, place: Place, name: str, query: OrgRehearsalQuery) -> PolicyRehearsal:
     found = await service.policy_rehearse(
-        cx.tx, cx.actor, place, name, value=query.value, guardrail=query.guardrail,
-        after=cx.cursor_position(query.cursor), limit=query.limit,
+        cx.tx,
+        cx.actor,
+        place,
+        name,
+        value=query.value,
+        guardrail=query.guardrail,
+        after=cx.cursor_position(query.cursor),
+        limit=query.limit,
     )
     cursor = cx.next_cursor(*found.next_position) if found.next_position else None
     return rehearsal_view(POLICY_KEYS[name], found, cursor)

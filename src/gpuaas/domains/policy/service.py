@@ -65,10 +65,19 @@ async def policy_set(tx: Tx, actor: Actor, place: Place, name: str, wanted: Poli
     authority = authority_of(actor, place)
     _require_settable(key, layers, place, authority)
     _require_allowed(key, layers, Layer(level=place.level, value=wanted.value))
-    await store.put(tx, Override(
-        key=name, place=place, value=wanted.value, guardrail=wanted.guardrail, set_from=authority,
-        set_by_name=actor.email or actor.name, reason=wanted.reason,
-    ), actor.id)
+    await store.put(
+        tx,
+        Override(
+            key=name,
+            place=place,
+            value=wanted.value,
+            guardrail=wanted.guardrail,
+            set_from=authority,
+            set_by_name=actor.email or actor.name,
+            reason=wanted.reason,
+        ),
+        actor.id,
+    )
     return await _told(tx, key, place, layers)
 
 
@@ -84,8 +93,15 @@ async def policy_unset(tx: Tx, actor: Actor, place: Place, name: str) -> Change:
 
 
 async def policy_rehearse(
-    tx: Tx, actor: Actor, place: Place, name: str, *, value: str | None, guardrail: bool,
-    after: list[str] | None, limit: int,
+    tx: Tx,
+    actor: Actor,
+    place: Place,
+    name: str,
+    *,
+    value: str | None,
+    guardrail: bool,
+    after: list[str] | None,
+    limit: int,
 ) -> Rehearsal:
     """Whom a change would touch, in pages; refused as the change itself would be. Nothing is written."""
     key = policy_key(name)
@@ -107,7 +123,8 @@ async def policy_rehearse(
     position = (UUID(after[0]), UUID(after[1])) if after else None
     subjects = await store.subjects_of(tx, name, place, [p for p, _ in moved], after=position, limit=limit)
     return Rehearsal(
-        before=decide(key, layers).value, after=decide(key, changed(layers, place.level, to)).value,
+        before=decide(key, layers).value,
+        after=decide(key, changed(layers, place.level, to)).value,
         touched_orgs=sum(count for p, count in moved if not p.is_project),
         touched_projects=sum(count for p, count in moved if p.is_project),
         items=[(subject, *fate(subject.pattern)) for subject in subjects],
@@ -159,8 +176,11 @@ async def policy_follow(db: Database, policy: MemoryPolicy) -> None:
 async def _require_place(tx: Tx, place: Place) -> None:
     """The platform names places freely; what it names must exist."""
     if place.project_id is not None and place.org_id is None:
-        raise Refused(Code.REQUEST_INVALID, "A project is named with its organisation.",
-                      details=[Detail("org_id", "missing beside project_id")])
+        raise Refused(
+            Code.REQUEST_INVALID,
+            "A project is named with its organisation.",
+            details=[Detail("org_id", "missing beside project_id")],
+        )
     if place.org_id is None:
         return
     org, project = await store.place_exists(tx, place)

@@ -97,8 +97,16 @@ async def above(tx: Tx, place: Place, key: str | None = None) -> list[Override]:
 
 async def put(tx: Tx, wanted: Override, set_by: UUID | None) -> Override:
     row = await tx.row(
-        SET, wanted.key, wanted.place.org_id, wanted.place.project_id, _json(wanted.value), wanted.guardrail,
-        wanted.set_from, set_by, wanted.set_by_name, wanted.reason,
+        SET,
+        wanted.key,
+        wanted.place.org_id,
+        wanted.place.project_id,
+        _json(wanted.value),
+        wanted.guardrail,
+        wanted.set_from,
+        set_by,
+        wanted.set_by_name,
+        wanted.reason,
     )
     assert row is not None  # noqa: S101 # an upsert that returns answers with its row
     return _override(row)
@@ -118,32 +126,45 @@ async def subjects_of(
     tx: Tx, key: str, place: Place, wanted: list[Pattern], *, after: tuple[UUID, UUID] | None, limit: int
 ) -> list[Subject]:
     columns = (
-        [p.is_project for p in wanted], [_json_or_none(p.org_value) for p in wanted],
-        [p.org_guardrail for p in wanted], [_json_or_none(p.project_value) for p in wanted],
+        [p.is_project for p in wanted],
+        [_json_or_none(p.org_value) for p in wanted],
+        [p.org_guardrail for p in wanted],
+        [_json_or_none(p.project_value) for p in wanted],
         [p.project_guardrail for p in wanted],
     )
-    rows = await tx.rows(
-        SUBJECTS_OF, key, place.org_id, place.project_id, *columns, *(after or (None, None)), limit
-    )
+    rows = await tx.rows(SUBJECTS_OF, key, place.org_id, place.project_id, *columns, *(after or (None, None)), limit)
     return [
-        Subject(org_id=row["org_id"], org_name=row["org_name"], project_id=row["project_id"],
-                project_name=row["project_name"], pattern=_pattern(row))
+        Subject(
+            org_id=row["org_id"],
+            org_name=row["org_name"],
+            project_id=row["project_id"],
+            project_name=row["project_name"],
+            pattern=_pattern(row),
+        )
         for row in rows
     ]
 
 
 def _override(row: Row) -> Override:
     return Override(
-        key=row["key"], place=Place(row["org_id"], row["project_id"]), value=_value(row["value"]),
-        guardrail=row["guardrail"], set_from=Level(row["set_from"]), set_by_name=row["set_by_name"],
-        set_at=row["set_at"], reason=row["reason"],
+        key=row["key"],
+        place=Place(row["org_id"], row["project_id"]),
+        value=_value(row["value"]),
+        guardrail=row["guardrail"],
+        set_from=Level(row["set_from"]),
+        set_by_name=row["set_by_name"],
+        set_at=row["set_at"],
+        reason=row["reason"],
     )
 
 
 def _pattern(row: Row) -> Pattern:
     return Pattern(
-        row["is_project"], _value_or_none(row["org_value"]), row["org_guardrail"],
-        _value_or_none(row["project_value"]), row["project_guardrail"],
+        row["is_project"],
+        _value_or_none(row["org_value"]),
+        row["org_guardrail"],
+        _value_or_none(row["project_value"]),
+        row["project_guardrail"],
     )
 
 

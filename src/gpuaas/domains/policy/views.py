@@ -22,9 +22,17 @@ STAFF = "platform"
 def key_view(key: PolicyKey) -> PolicyKeyView:
     number = key.kind is int
     return PolicyKeyView(
-        name=key.name, kind=_KINDS[key.kind], description=key.description, default=key.default, unit=key.unit,
-        minimum=key.minimum if number else None, maximum=key.maximum if number else None, choices=list(key.choices),
-        stricter=key.stricter, levels=sorted(key.levels, key=DEPTH.__getitem__), platform_only=key.platform_only,
+        name=key.name,
+        kind=_KINDS[key.kind],
+        description=key.description,
+        default=key.default,
+        unit=key.unit,
+        minimum=key.minimum if number else None,
+        maximum=key.maximum if number else None,
+        choices=list(key.choices),
+        stricter=key.stricter,
+        levels=sorted(key.levels, key=DEPTH.__getitem__),
+        platform_only=key.platform_only,
     )
 
 
@@ -32,7 +40,11 @@ def policy_view(key: PolicyKey, layers: list[Layer], level: Level) -> PolicyView
     decision = decide(key, layers)
     above = guardrail_above(key, layers, level)
     return PolicyView(
-        name=key.name, value=decision.value, unit=key.unit, origin=_origin(decision), held_by=decision.held_by,
+        name=key.name,
+        value=decision.value,
+        unit=key.unit,
+        origin=_origin(decision),
+        held_by=decision.held_by,
         guardrail=Guardrail(level=above.level, value=above.value) if above else None,
     )
 
@@ -48,24 +60,47 @@ def explanation(key: PolicyKey, layers: list[Layer], level: Level, *, names_staf
         if layer is None:
             told.append(PolicyLayerView(level=Origin(at), value=None))
             continue
-        told.append(PolicyLayerView(
-            level=Origin(at), value=layer.value, guardrail=layer.guardrail, decides=decides is at,
-            too_weak=_too_weak(key, layers, layer), set_at=layer.set_at, reason=layer.reason,
-            set_by=layer.set_by if names_staff or layer.set_from is not Level.GLOBAL else STAFF,
-        ))
+        told.append(
+            PolicyLayerView(
+                level=Origin(at),
+                value=layer.value,
+                guardrail=layer.guardrail,
+                decides=decides is at,
+                too_weak=_too_weak(key, layers, layer),
+                set_at=layer.set_at,
+                reason=layer.reason,
+                set_by=layer.set_by if names_staff or layer.set_from is not Level.GLOBAL else STAFF,
+            )
+        )
     return PolicyExplanation(
-        name=key.name, value=decision.value, unit=key.unit, origin=_origin(decision), held_by=decision.held_by,
-        sentence=_sentence(key, by_level, decision), layers=told,
+        name=key.name,
+        value=decision.value,
+        unit=key.unit,
+        origin=_origin(decision),
+        held_by=decision.held_by,
+        sentence=_sentence(key, by_level, decision),
+        layers=told,
     )
 
 
 def rehearsal_view(key: PolicyKey, found: Rehearsal, next_cursor: str | None) -> PolicyRehearsal:
     return PolicyRehearsal(
-        name=key.name, before=found.before, after=found.after, touched_orgs=found.touched_orgs,
-        touched_projects=found.touched_projects, next_cursor=next_cursor,
+        name=key.name,
+        before=found.before,
+        after=found.after,
+        touched_orgs=found.touched_orgs,
+        touched_projects=found.touched_projects,
+        next_cursor=next_cursor,
         items=[
-            Touched(org_id=subject.org_id, org_name=subject.org_name, project_id=subject.project_id,
-                    project_name=subject.project_name, before=before.value, after=after.value, held_by=after.held_by)
+            Touched(
+                org_id=subject.org_id,
+                org_name=subject.org_name,
+                project_id=subject.project_id,
+                project_name=subject.project_name,
+                before=before.value,
+                after=after.value,
+                held_by=after.held_by,
+            )
             for subject, before, after in found.items
         ],
     )
@@ -86,7 +121,9 @@ def _sentence(key: PolicyKey, by_level: dict[Level, Layer], decision: Decision) 
         return f"{key.name} is {value}: the default, nothing is set."
     if decision.held_by is not None:
         wanted = show(by_level[decision.origin].value)
-        return (f"{key.name} is {value}: level {decision.origin} sets {wanted}, but the guardrail at level "
-                f"{decision.held_by} holds it at {show(decision.value)}.")
+        return (
+            f"{key.name} is {value}: level {decision.origin} sets {wanted}, but the guardrail at level "
+            f"{decision.held_by} holds it at {show(decision.value)}."
+        )
     guardrail = ", as a guardrail" if by_level[decision.origin].guardrail else ""
     return f"{key.name} is {value}: set at level {decision.origin}{guardrail}, the nearest that sets it."

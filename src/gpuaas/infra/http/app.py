@@ -39,7 +39,12 @@ Page = Callable[[Request], Awaitable[Answer]]
 
 class App:
     def __init__(
-        self, registry: Registry, edge: Edge, *, pages: dict[str, Page], proxies: ProxyNetworks = (),
+        self,
+        registry: Registry,
+        edge: Edge,
+        *,
+        pages: dict[str, Page],
+        proxies: ProxyNetworks = (),
         agents: bool = False,
     ) -> None:
         """`agents`: the agents' listener, with their operations and no others."""
@@ -123,10 +128,17 @@ class App:
 
     def _record(self, request: Request, operation: str, actor: Actor, status: int, seconds: float) -> None:
         METER.count(operation, status, seconds)
-        log.access(log.AccessLine(
-            operation, status, round(seconds * 1000, 2), request.method, request.correlation_id, request.client_ip,
-            actor.subject,
-        ))
+        log.access(
+            log.AccessLine(
+                operation,
+                status,
+                round(seconds * 1000, 2),
+                request.method,
+                request.correlation_id,
+                request.client_ip,
+                actor.subject,
+            )
+        )
 
 
 def fault_answer(fault: Fault, request: Request) -> Answer:
@@ -157,24 +169,35 @@ def _broken(error: Exception) -> Fault:
 
 
 async def _send(send: Send, request: Request, answer: Answer) -> None:
-    await send({
-        "type": "http.response.start", "status": answer.status,
-        "headers": [
-            (b"content-type", answer.content_type), (b"content-length", str(len(answer.body)).encode()),
-            (b"x-correlation-id", request.correlation_id.encode()), *BASE_HEADERS, *answer.headers,
-        ],
-    })
+    await send(
+        {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [
+                (b"content-type", answer.content_type),
+                (b"content-length", str(len(answer.body)).encode()),
+                (b"x-correlation-id", request.correlation_id.encode()),
+                *BASE_HEADERS,
+                *answer.headers,
+            ],
+        }
+    )
     await send({"type": "http.response.body", "body": answer.body})
 
 
 async def _send_stream(send: Send, request: Request, stream: Stream) -> None:
-    await send({
-        "type": "http.response.start", "status": 200,
-        "headers": [
-            (b"content-type", stream.content_type.encode()), (b"x-correlation-id", request.correlation_id.encode()),
-            (b"content-disposition", f'attachment; filename="{stream.filename}"'.encode()), *BASE_HEADERS,
-        ],
-    })
+    await send(
+        {
+            "type": "http.response.start",
+            "status": 200,
+            "headers": [
+                (b"content-type", stream.content_type.encode()),
+                (b"x-correlation-id", request.correlation_id.encode()),
+                (b"content-disposition", f'attachment; filename="{stream.filename}"'.encode()),
+                *BASE_HEADERS,
+            ],
+        }
+    )
     async for chunk in stream.chunks:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})

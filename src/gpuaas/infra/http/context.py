@@ -28,13 +28,35 @@ class Context:
 
     scope: Scope
     __slots__ = (
-        "actor", "audit_details", "client_ip", "correlation_id", "cursors", "db", "headers", "org_id_or_none", "parts",
-        "policy", "prepared", "project_id_or_none", "question", "subject_id", "tx", "unaudited",
+        "actor",
+        "audit_details",
+        "client_ip",
+        "correlation_id",
+        "cursors",
+        "db",
+        "headers",
+        "org_id_or_none",
+        "parts",
+        "policy",
+        "prepared",
+        "project_id_or_none",
+        "question",
+        "subject_id",
+        "tx",
+        "unaudited",
     )
 
     def __init__(
-        self, *, actor: Actor, correlation_id: str, client_ip: str, db: Database, policy: PolicyReader, parts: Parts,
-        cursors: Cursors, headers: dict[bytes, bytes],
+        self,
+        *,
+        actor: Actor,
+        correlation_id: str,
+        client_ip: str,
+        db: Database,
+        policy: PolicyReader,
+        parts: Parts,
+        cursors: Cursors,
+        headers: dict[bytes, bytes],
     ) -> None:
         self.actor = actor
         self.correlation_id = correlation_id

@@ -34,7 +34,8 @@ class RequestMeter(Collector):
     def collect(self) -> Iterator[Metric]:
         times = HistogramMetricFamily("gpuaas_http_request_seconds", "Time to answer a request.", labels=["operation"])
         answers = CounterMetricFamily(
-            "gpuaas_http_answers", "Answers by operation and status.", labels=["operation", "status"])
+            "gpuaas_http_answers", "Answers by operation and status.", labels=["operation", "status"]
+        )
         for name, seen in list(self._operations.items()):
             times.add_metric([name], list(_cumulative(seen.buckets)), sum_value=seen.seconds)
             for status, count in seen.statuses.items():

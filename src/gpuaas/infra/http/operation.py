@@ -153,9 +153,19 @@ REGISTRY = Registry()
 
 
 def operation(
-    method: str, path: str, *, permission: Permission | None = None, lane: Lane | None = None,
-    audit: str | None = None, status: int = 200, wire: Wire = Wire.JSON, prepare: Handler | None = None,
-    transaction: bool = True, body_limit: int = BODY_LIMIT, errors: tuple[str, ...] = (), tag: str = "",
+    method: str,
+    path: str,
+    *,
+    permission: Permission | None = None,
+    lane: Lane | None = None,
+    audit: str | None = None,
+    status: int = 200,
+    wire: Wire = Wire.JSON,
+    prepare: Handler | None = None,
+    transaction: bool = True,
+    body_limit: int = BODY_LIMIT,
+    errors: tuple[str, ...] = (),
+    tag: str = "",
     registry: Registry = REGISTRY,
 ) -> Callable[[H], H]:
     """Declare an operation. `prepare(cx, …)` runs before the transaction, for what needs the network; its answer is
@@ -171,11 +181,26 @@ def operation(
         body = next((hints[n] for n in names[1:] if n not in in_path and n != "query"), None)
         doc = inspect.getdoc(handler) or ""
         declared = Operation(
-            id=handler.__name__, method=method, path=path, handler=handler, context=context, permission=permission,
-            lane=lane or Lane.DEFAULT, audit=audit, status=status, wire=wire, body=body, query=hints.get("query"),
-            path_params={name: hints.get(name, UUID) for name in in_path}, answer=hints.get("return"),
-            prepare=prepare, transaction=transaction, body_limit=body_limit, errors=errors,
-            summary=doc.partition("\n")[0], description=doc.partition("\n")[2].strip(),
+            id=handler.__name__,
+            method=method,
+            path=path,
+            handler=handler,
+            context=context,
+            permission=permission,
+            lane=lane or Lane.DEFAULT,
+            audit=audit,
+            status=status,
+            wire=wire,
+            body=body,
+            query=hints.get("query"),
+            path_params={name: hints.get(name, UUID) for name in in_path},
+            answer=hints.get("return"),
+            prepare=prepare,
+            transaction=transaction,
+            body_limit=body_limit,
+            errors=errors,
+            summary=doc.partition("\n")[0],
+            description=doc.partition("\n")[2].strip(),
             tag=tag or handler.__module__.rpartition(".")[0].rpartition(".")[2],
         )
         _check(declared, lane_said=lane is not None)
@@ -218,16 +243,20 @@ def _check(op: Operation, *, lane_said: bool) -> None:
         (op.answer is not None, "no return type"),
         (op.method != "GET" or op.body in (None, Exchange), "a GET takes no body"),
         (op.scope is not Scope.PUBLIC or not op.mutates or op.lane is Lane.AUTH, "a public change uses the auth lane"),
-        (op.scope is not Scope.PLATFORM or not op.mutates or op.lane in STRICT_LANES,
-         "a platform change uses a strict lane"),
+        (
+            op.scope is not Scope.PLATFORM or not op.mutates or op.lane in STRICT_LANES,
+            "a platform change uses a strict lane",
+        ),
         (not op.mutates or op.transaction or op.wire is Wire.AGENT, "a change has a transaction"),
     ]
     if op.speaks_json:
         checks += [
             (op.body is None or _is_struct(op.body, Request), "its body must derive from Request"),
             (op.query is None or _is_struct(op.query, Query), "its query must derive from Query"),
-            (not op.one_time_fields or _is_struct(op.answer, ShownOnce),
-             "an answer with a one-time field is ShownOnce"),
+            (
+                not op.one_time_fields or _is_struct(op.answer, ShownOnce),
+                "an answer with a one-time field is ShownOnce",
+            ),
             (typing.get_origin(op.answer) is not Page or _is_struct(op.query, PageQuery), "a page takes a PageQuery"),
             *((problem == "", problem) for kind in (op.body, op.query) for problem in _unbounded(kind)),
         ]
@@ -246,7 +275,8 @@ def _unbounded(kind: Any) -> list[str]:
         return []
     return [
         f"{kind.__name__}.{field.encode_name} has no limit on its length"
-        for field in msgspec.structs.fields(kind) if _has_no_limit(msgspec.inspect.type_info(field.type))
+        for field in msgspec.structs.fields(kind)
+        if _has_no_limit(msgspec.inspect.type_info(field.type))
     ]
 
 

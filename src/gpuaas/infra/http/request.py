@@ -28,7 +28,14 @@ ProxyNetworks = tuple[Any, ...]
 
 class Request:
     __slots__ = (
-        "_receive", "client_ip", "correlation_id", "headers", "method", "path", "peer_certificate", "query_string",
+        "_receive",
+        "client_ip",
+        "correlation_id",
+        "headers",
+        "method",
+        "path",
+        "peer_certificate",
+        "query_string",
     )
 
     def __init__(self, scope: Message, receive: Receive, proxies: ProxyNetworks) -> None:

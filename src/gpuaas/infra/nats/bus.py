@@ -122,8 +122,14 @@ class Bus:
     async def _connect(self) -> None:
         self._down.clear()
         self._client = await nats.connect(
-            self._url, name=f"gpuaas-{self._program}", allow_reconnect=False, connect_timeout=CONNECT_SECONDS,
-            ping_interval=PING_SECONDS, max_outstanding_pings=2, error_cb=self._failed, closed_cb=self._closed,
+            self._url,
+            name=f"gpuaas-{self._program}",
+            allow_reconnect=False,
+            connect_timeout=CONNECT_SECONDS,
+            ping_interval=PING_SECONDS,
+            max_outstanding_pings=2,
+            error_cb=self._failed,
+            closed_cb=self._closed,
             disconnected_cb=self._closed,
         )
         self.connections += 1

@@ -116,9 +116,7 @@ class Publisher:
         self._waiting[token] = (flight, index)
         flight.tokens.append(token)
         try:
-            await client.publish(
-                message.subject, message.body, reply=f"{self._inbox}.{token}", headers=message.headers
-            )
+            await client.publish(message.subject, message.body, reply=f"{self._inbox}.{token}", headers=message.headers)
         except MaxPayloadError:
             del self._waiting[token]
             flight.answered(index, f"{len(message.body)} bytes are more than NATS takes")

@@ -76,9 +76,14 @@ async def ensure_consumer(bus: Bus, consumer: Consumer, start: StartTime) -> boo
         want = found | want
     else:
         since = await start()
-        want |= {"deliver_policy": "all"} if since is None else {
-            "deliver_policy": "by_start_time", "opt_start_time": since.astimezone(UTC).isoformat(),
-        }
+        want |= (
+            {"deliver_policy": "all"}
+            if since is None
+            else {
+                "deliver_policy": "by_start_time",
+                "opt_start_time": since.astimezone(UTC).isoformat(),
+            }
+        )
     await bus.ask(
         f"CONSUMER.CREATE.{consumer.stream.value}.{consumer.durable}",
         {"stream_name": consumer.stream.value, "config": want},
@@ -129,7 +134,8 @@ class Puller:
         request = {"batch": room, "expires": int(PULL_SECONDS * SECOND)}
         await self._bus.client().publish(
             f"$JS.API.CONSUMER.MSG.NEXT.{self._consumer.stream.value}.{self._consumer.durable}",
-            msgspec.json.encode(request), reply=inbox,
+            msgspec.json.encode(request),
+            reply=inbox,
         )
         while room:
             try:

@@ -29,8 +29,14 @@ SERVER_SETTINGS = {
 }
 # The server is away or going away: the caller may try again. (Not: a statement that was refused.)
 AWAY = (
-    OSError, TimeoutError, _ssl.SSLError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError,
-    asyncpg.OperatorInterventionError, asyncpg.InsufficientResourcesError, asyncpg.InternalClientError,
+    OSError,
+    TimeoutError,
+    _ssl.SSLError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.InternalClientError,
 )
 # The server asks for the whole transaction again.
 AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
@@ -38,8 +44,10 @@ AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
 def away(error: BaseException) -> Unavailable:
     return Unavailable(
-        Code.DEPENDENCY_UNAVAILABLE, "The database is away for a moment. Try again.",
-        log=f"{type(error).__name__}: {error}", retry_after=1,
+        Code.DEPENDENCY_UNAVAILABLE,
+        "The database is away for a moment. Try again.",
+        log=f"{type(error).__name__}: {error}",
+        retry_after=1,
     )
 
 
@@ -61,8 +69,12 @@ class Database:
 
     def _pool(self, size: int, extra: dict[str, str]) -> Pool:
         return Pool(
-            self.url, size, command_timeout=COMMAND_SECONDS, statement_cache_size=1000,
-            max_cacheable_statement_size=0, server_settings=SERVER_SETTINGS | extra,
+            self.url,
+            size,
+            command_timeout=COMMAND_SECONDS,
+            statement_cache_size=1000,
+            max_cacheable_statement_size=0,
+            server_settings=SERVER_SETTINGS | extra,
         )
 
     @property

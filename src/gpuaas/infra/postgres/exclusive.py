@@ -32,7 +32,9 @@ class LockSession:
     async def open(cls, url: str, name: str) -> "LockSession":
         try:
             connection = await asyncpg.connect(
-                url, timeout=CONNECT_SECONDS, command_timeout=COMMAND_SECONDS,
+                url,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
                 server_settings=SERVER_SETTINGS | _KEEPALIVE | {"application_name": f"gpuaas {name}"},
             )
             await connection.execute(Sight(PLATFORM).assignments("SET"))

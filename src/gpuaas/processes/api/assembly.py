@@ -46,7 +46,9 @@ async def assemble(settings: Settings) -> AsyncIterator[App]:
     background = asyncio.create_task(_keep_up(health, db, policy))
     try:
         own.app = App(
-            REGISTRY, _edge(settings, db, policy, http), pages=pages(probes(health, policy), settings.public_url),
+            REGISTRY,
+            _edge(settings, db, policy, http),
+            pages=pages(probes(health, policy), settings.public_url),
             proxies=proxy_networks(settings.trusted_proxies),
         )
         yield own.app
@@ -68,38 +70,54 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     master = MasterKey.from_text(settings.master_key)
     signing = SigningKeys(master)
     keys, client = _issuer(settings, db, signing, http)
-    verifier = TokenVerifier(
-        TrustedIssuer(settings.issuer, settings.oidc_audience, keys, own=settings.builtin_issuer)
-    )
+    verifier = TokenVerifier(TrustedIssuer(settings.issuer, settings.oidc_audience, keys, own=settings.builtin_issuer))
     authority = CredentialAuthority(db, verifier, client)
     parts = Parts(
-        settings, db, policy, master, signing, keys, verifier, client, authority, Issuer.at(settings.public_url),
-        Passwords(), REGISTRY,
+        settings,
+        db,
+        policy,
+        master,
+        signing,
+        keys,
+        verifier,
+        client,
+        authority,
+        Issuer.at(settings.public_url),
+        Passwords(),
+        REGISTRY,
     )
-    parts.add(AuthConfig(
-        issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience))
+    parts.add(
+        AuthConfig(issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience)
+    )
     return Edge(db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts)
 
 
-def _issuer(
-    settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp
-) -> tuple[KeyCache, OidcClient]:
+def _issuer(settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp) -> tuple[KeyCache, OidcClient]:
     """The keys of the issuer we trust, and our client there: the built-in one, or any other by discovery."""
     if settings.builtin_issuer:
         metadata = msgspec.convert(Issuer.at(settings.public_url).discovery(), Metadata)
         ours = OWN_ORIGIN + "/oidc"
         metadata = msgspec.structs.replace(
-            metadata, token_endpoint=ours + "/token", revocation_endpoint=ours + "/revoke",
+            metadata,
+            token_endpoint=ours + "/token",
+            revocation_endpoint=ours + "/revoke",
             userinfo_endpoint=ours + "/userinfo",
         )
         client = OidcClient(
-            FixedMetadata(metadata), http, client_id=settings.oidc_client_id, public_url=settings.public_url,
+            FixedMetadata(metadata),
+            http,
+            client_id=settings.oidc_client_id,
+            public_url=settings.public_url,
             scopes="openid profile email",
         )
         return KeyCache(BuiltInKeys(db, signing)), client
     discovery = Discovery(settings.issuer_url, http)
     client = OidcClient(
-        discovery, http, client_id=settings.oidc_client_id, client_secret=settings.oidc_client_secret,
-        audience=settings.oidc_audience, public_url=settings.public_url,
+        discovery,
+        http,
+        client_id=settings.oidc_client_id,
+        client_secret=settings.oidc_client_secret,
+        audience=settings.oidc_audience,
+        public_url=settings.public_url,
     )
     return KeyCache(DiscoveredKeys(discovery, http)), client

@@ -20,9 +20,14 @@ def probes(health: DatabaseHealth, policy: MemoryPolicy) -> Probes:
     async def policies() -> str:
         return "" if policy.loaded else "policies are not loaded yet"
 
-    return Probes("api", required={
-        "database": health.reachable, "migrations": health.migrated, "policies": policies,
-    })
+    return Probes(
+        "api",
+        required={
+            "database": health.reachable,
+            "migrations": health.migrated,
+            "policies": policies,
+        },
+    )
 
 
 def pages(asked: Probes, public_url: str) -> dict[str, Page]:

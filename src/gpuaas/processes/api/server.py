@@ -22,9 +22,15 @@ class CatalogueProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         correlation = new_id().hex
-        body = msgspec.json.encode(ErrorResponse(error=ErrorBody(
-            code=Code.REQUEST_MALFORMED, message="This is not a well-formed HTTP request.",
-            correlation_id=correlation)))
+        body = msgspec.json.encode(
+            ErrorResponse(
+                error=ErrorBody(
+                    code=Code.REQUEST_MALFORMED,
+                    message="This is not a well-formed HTTP request.",
+                    correlation_id=correlation,
+                )
+            )
+        )
         head = (
             "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nconnection: close\r\n"
             f"content-length: {len(body)}\r\nx-correlation-id: {correlation}\r\n\r\n"
@@ -34,12 +40,26 @@ class CatalogueProtocol(HttpToolsProtocol):
 
 
 def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
-    return uvicorn.Server(uvicorn.Config(
-        app, host=host, port=port, loop="uvloop", http=CatalogueProtocol, ws="websockets-sansio", lifespan="off",
-        access_log=False, log_config=None, proxy_headers=False, server_header=False, date_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=STOP_SECONDS, backlog=BACKLOG,
-        h11_max_incomplete_event_size=32 * 1024,
-    ))
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            loop="uvloop",
+            http=CatalogueProtocol,
+            ws="websockets-sansio",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+            backlog=BACKLOG,
+            h11_max_incomplete_event_size=32 * 1024,
+        )
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -31,31 +31,47 @@ def asyncapi() -> str:
 
 def errors() -> str:
     rows = [f"| `{code}` | {kind.status} | {sentence} |" for code, (kind, sentence) in CATALOGUE.items()]
-    return _table("Errors", "Every code that can leave the API. A code is never renamed.",
-                  ["code", "status", "what it says"], rows)
+    return _table(
+        "Errors",
+        "Every code that can leave the API. A code is never renamed.",
+        ["code", "status", "what it says"],
+        rows,
+    )
 
 
 def permissions() -> str:
     load_routes()
-    holders = {**{str(role): grants for role, grants in ROLE_GRANTS.items()},
-               **{str(role): grants for role, grants in PLATFORM_GRANTS.items()}}
+    holders = {
+        **{str(role): grants for role, grants in ROLE_GRANTS.items()},
+        **{str(role): grants for role, grants in PLATFORM_GRANTS.items()},
+    }
     rows = []
     for permission in Permission:
         used = sorted(op.id for op in REGISTRY.json() if op.permission is permission)
         marks = " | ".join("✓" if permission in grants else "" for grants in holders.values())
         rows.append(f"| `{permission}` | {marks} | {', '.join(used)} |")
-    return _table("Permissions", "Who may do what, and which operations ask for it. `self`, `whoami`: everybody.",
-                  ["permission", *holders, "operations"], rows)
+    return _table(
+        "Permissions",
+        "Who may do what, and which operations ask for it. `self`, `whoami`: everybody.",
+        ["permission", *holders, "operations"],
+        rows,
+    )
 
 
 def policies() -> str:
     rows = []
     for key in POLICY_KEYS.values():
         bounds = ", ".join(key.choices) or (f"{key.minimum} … {key.maximum}" if key.kind is int else "true, false")
-        rows.append(f"| `{key.name}` | {key.default} | {bounds} | {key.unit} | {key.stricter} | "
-                    f"{', '.join(sorted(key.levels))} | {key.description} |")
-    return _table("Policies", "Every threshold of the product. A guardrail set above cannot be weakened below.",
-                  ["key", "default", "allowed", "unit", "stricter", "set at", "what it is"], rows)
+        rows.append(
+            f"| `{key.name}` | {key.default} | {bounds} | {key.unit} | {key.stricter} | "
+            f"{', '.join(sorted(key.levels))} | {key.description} |"
+        )
+    return _table(
+        "Policies",
+        "Every threshold of the product. A guardrail set above cannot be weakened below.",
+        ["key", "default", "allowed", "unit", "stricter", "set at", "what it is"],
+        rows,
+    )
 
 
 def settings() -> str:
@@ -66,8 +82,12 @@ def settings() -> str:
         default = "required" if field.required else f"`{field.default}`" if field.default != "" else "empty"
         secret = "yes" if (about.extra or {}).get("secret") else ""
         rows.append(f"| `{PREFIX}{field.name.upper()}` | {default} | {secret} | {about.description} |")
-    return _table("Settings", "Read once at start, from the environment. A secret may be in a file: append `_FILE`.",
-                  ["variable", "default", "secret", "what it is"], rows)
+    return _table(
+        "Settings",
+        "Read once at start, from the environment. A secret may be in a file: append `_FILE`.",
+        ["variable", "default", "secret", "what it is"],
+        rows,
+    )
 
 
 def dependencies() -> str:

@@ -20,9 +20,18 @@ def schema_sql() -> str:
         urls = server.start()
         migrate.upgrade(urls.owner, app_role="gpuaas_app")
         dump = subprocess.run(
-            [postgres_binaries().directory / "bin" / "pg_dump", "--schema-only", "--no-owner",
-             "--exclude-table=*_p2*", "--exclude-table=alembic_version", urls.superuser],
-            check=True, capture_output=True, text=True, timeout=60,
+            [
+                postgres_binaries().directory / "bin" / "pg_dump",
+                "--schema-only",
+                "--no-owner",
+                "--exclude-table=*_p2*",
+                "--exclude-table=alembic_version",
+                urls.superuser,
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=60,
         ).stdout
     finally:
         server.destroy()

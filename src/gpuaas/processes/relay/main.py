@@ -44,15 +44,22 @@ async def _run(settings: Settings) -> int:
     health, bus = DatabaseHealth(db), Bus(settings.nats_url, "relay")
     keeper = StreamKeeper(bus)
     relay = Relay(settings.database_url, bus, keeper)
-    probes = Probes("relay", required={
-        "database": health.reachable, "migrations": health.migrated, "nats": bus.check, "streams": keeper.check,
-    })
+    probes = Probes(
+        "relay",
+        required={
+            "database": health.reachable,
+            "migrations": health.migrated,
+            "nats": bus.check,
+            "streams": keeper.check,
+        },
+    )
     server = ProbeServer(probes, settings.host, settings.metrics_port)
     try:
         await server.start()
     except OSError as error:
-        sys.stderr.write(f"gpuaas relay: cannot listen on {settings.host} port {settings.metrics_port}: "
-                         f"{error.strerror}\n")
+        sys.stderr.write(
+            f"gpuaas relay: cannot listen on {settings.host} port {settings.metrics_port}: {error.strerror}\n"
+        )
         return 1
     bus.start()
     background = [asyncio.create_task(health.open()), asyncio.create_task(keeper.run())]

@@ -166,6 +166,4 @@ def _message(event: OutboxEvent) -> Message:
         return event_message(envelope, event.nats_subject)
     trace.enter(event.traceparent)
     with trace.span(f"publish {event.name}", event_id=str(event.id)):
-        return event_message(
-            msgspec.structs.replace(envelope, traceparent=trace.traceparent()), event.nats_subject
-        )
+        return event_message(msgspec.structs.replace(envelope, traceparent=trace.traceparent()), event.nats_subject)

@@ -22,7 +22,15 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
     load_handlers()
     policy, master = MemoryPolicy(), MasterKey.from_text(settings.master_key)
     parts = Parts(
-        settings, db, bus, publisher, policy, Retention(policy), master, SigningKeys(master), HANDLERS,
+        settings,
+        db,
+        bus,
+        publisher,
+        policy,
+        Retention(policy),
+        master,
+        SigningKeys(master),
+        HANDLERS,
         Issuer.at(settings.public_url),
     )
     return parts, HANDLERS

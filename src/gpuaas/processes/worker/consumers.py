@@ -28,8 +28,12 @@ from gpuaas.kit.parts import Parts
 
 SLOTS = 8
 EVENTS = Counter("gpuaas_events", "Events by consumer and what became of them.", ["consumer", "outcome"])
-SECONDS = Histogram("gpuaas_event_seconds", "Time a reaction took.", ["consumer"],
-                    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 25))
+SECONDS = Histogram(
+    "gpuaas_event_seconds",
+    "Time a reaction took.",
+    ["consumer"],
+    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 25),
+)
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -52,7 +56,13 @@ class Consumers:
     """All reactions of this worker, until cancelled. Together they use at most `slots` database connections."""
 
     def __init__(
-        self, db: Database, bus: Bus, parts: Parts, reactions: Sequence[Reaction], *, slots: int = SLOTS,
+        self,
+        db: Database,
+        bus: Bus,
+        parts: Parts,
+        reactions: Sequence[Reaction],
+        *,
+        slots: int = SLOTS,
         first_retry_seconds: float = FIRST_SECONDS,
     ) -> None:
         self._db = db
@@ -61,7 +71,8 @@ class Consumers:
         self._first_retry_seconds = first_retry_seconds
         self._pullers = [
             Puller(bus, consumer, self._taker(reaction), self._starter(reaction), slots=slots)
-            for reaction in reactions for consumer in consumers_of(reaction)
+            for reaction in reactions
+            for consumer in consumers_of(reaction)
         ]
 
     async def run(self) -> None:
@@ -114,15 +125,13 @@ class Consumers:
 
     async def _handle(self, reaction: Reaction, heard: Heard, *, again: bool) -> service.Outcome:
         async with asyncio.timeout(HANDLER_SECONDS):
-            return await service.event_handle(
-                self._db, reaction, heard.id, heard.org_id, self._parts, again=again)
+            return await service.event_handle(self._db, reaction, heard.id, heard.org_id, self._parts, again=again)
 
     async def _failed(
         self, reaction: Reaction, heard: Heard, message: Msg, error: Exception, counted: int | None
     ) -> None:
         try:
-            attempts, letter = await service.attempt_failed(
-                self._db, reaction.name, heard.id, error, counted=counted)
+            attempts, letter = await service.attempt_failed(self._db, reaction.name, heard.id, error, counted=counted)
         except Exception as second:  # noqa: BLE001 - the database is away: nothing is counted, NATS asks again
             EVENTS.labels(reaction.name, "postponed").inc()
             log.get_logger().warning("event postponed", consumer=reaction.name, reason=service.reason_text(second))
@@ -131,12 +140,14 @@ class Consumers:
         reason = service.reason_text(error)
         if letter is not None or attempts >= MAX_ATTEMPTS or attempts == 0:
             log.get_logger().error(
-                "event is dead", consumer=reaction.name, event_id=str(heard.id), attempts=attempts, reason=reason)
+                "event is dead", consumer=reaction.name, event_id=str(heard.id), attempts=attempts, reason=reason
+            )
             await self._end(reaction, message, "dead" if letter is not None else "repeated")
             return
         EVENTS.labels(reaction.name, "failed").inc()
         log.get_logger().warning(
-            "event failed", consumer=reaction.name, event_id=str(heard.id), attempts=attempts, reason=reason)
+            "event failed", consumer=reaction.name, event_id=str(heard.id), attempts=attempts, reason=reason
+        )
         await message.nak(delay=self._delay(attempts))
 
     async def _end(self, reaction: Reaction, message: Msg, outcome: str) -> None:

@@ -47,20 +47,23 @@ async def _run(settings: Settings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    db = Database(settings.database_url, read_pool_size=settings.read_pool_size,
-                  write_pool_size=settings.write_pool_size)
+    db = Database(
+        settings.database_url, read_pool_size=settings.read_pool_size, write_pool_size=settings.write_pool_size
+    )
     health, bus = DatabaseHealth(db), Bus(settings.nats_url, "worker")
     keeper = StreamKeeper(bus)
     probes = Probes(
-        "worker", required={"database": health.reachable, "migrations": health.migrated},
+        "worker",
+        required={"database": health.reachable, "migrations": health.migrated},
         wanted={"nats": bus.check, "streams": keeper.check},
     )
     server = ProbeServer(probes, settings.host, settings.metrics_port)
     try:
         await server.start()
     except OSError as error:
-        sys.stderr.write(f"gpuaas worker: cannot listen on {settings.host} port {settings.metrics_port}: "
-                         f"{error.strerror}\n")
+        sys.stderr.write(
+            f"gpuaas worker: cannot listen on {settings.host} port {settings.metrics_port}: {error.strerror}\n"
+        )
         return 1
     bus.start()
     try:
@@ -72,7 +75,12 @@ async def _run(settings: Settings) -> int:
 
 
 async def _work(
-    settings: Settings, db: Database, health: DatabaseHealth, bus: Bus, keeper: StreamKeeper, probes: Probes,
+    settings: Settings,
+    db: Database,
+    health: DatabaseHealth,
+    bus: Bus,
+    keeper: StreamKeeper,
+    probes: Probes,
     stop: asyncio.Event,
 ) -> int:
     stopping = asyncio.create_task(stop.wait())
