@@ -8,7 +8,7 @@ from uuid import UUID
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.outbox.models import Backlog, DeadLetter, OutboxEvent, Progress, Survey
 from gpuaas.domains.outbox.states import LIFE, WAITING, DeadLetterState
-from gpuaas.infra.postgres.tx import NIL, Tx, decode
+from gpuaas.infra.postgres.tx import NIL, Tx, decode, decode_all
 from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import DeadLetterId, EventId, new_id
 
@@ -84,15 +84,18 @@ ON CONFLICT (consumer) DO UPDATE SET updated_at = now(),
     complete_through = greatest(consumer_progress.complete_through, excluded.complete_through),
     checked_through = greatest(consumer_progress.checked_through, excluded.complete_through)
 """
+# Each row is looked up by itself (LIMIT keeps the planner from joining): a join is chosen by statistics, and with the
+# stale ones of a table that just grew it took 10 s for 5,000 rows instead of 0.1 s.
 SURVEY = """
 WITH scanned AS MATERIALIZED (
     SELECT id, name FROM outbox WHERE id > $2 AND id < $3 ORDER BY id LIMIT $5
 ), missing AS (
     SELECT s.id FROM scanned s
-    WHERE s.name = ANY($4)
-      AND NOT EXISTS (SELECT FROM inbox i
-                      WHERE i.consumer = $1 AND i.event_id = s.id AND i.event_id > $2 AND i.event_id < $3)
-      AND NOT EXISTS (SELECT FROM dead_letters d WHERE d.consumer = $1 AND d.event_id = s.id)
+    LEFT JOIN LATERAL (
+        SELECT true AS yes FROM inbox i WHERE i.consumer = $1 AND i.event_id = s.id LIMIT 1) handled ON true
+    LEFT JOIN LATERAL (
+        SELECT true AS yes FROM dead_letters d WHERE d.consumer = $1 AND d.event_id = s.id LIMIT 1) dead ON true
+    WHERE s.name = ANY($4) AND handled.yes IS NULL AND dead.yes IS NULL
 )
 SELECT (SELECT id FROM scanned ORDER BY id DESC LIMIT 1) AS scanned_through,
        (SELECT count(*) FROM scanned) < $5 AS whole,
@@ -116,7 +119,7 @@ DELETE FROM delivery_attempts WHERE last_at < $1 AND (consumer, event_id) IN
 
 # the way out --------------------------------------------------------------------------------------------------------
 async def events_unpublished(tx: Tx, *, after: UUID, limit: int) -> list[OutboxEvent]:
-    return [decode(OutboxEvent, row) for row in await tx.rows(UNPUBLISHED, after, limit)]
+    return decode_all(OutboxEvent, await tx.rows(UNPUBLISHED, after, limit))
 
 
 async def events_published(tx: Tx, ids: Sequence[UUID]) -> None:
@@ -197,7 +200,7 @@ async def dead_letter_get(tx: Tx, dead_letter_id: DeadLetterId) -> DeadLetter | 
 async def dead_letter_list(
     tx: Tx, *, state: DeadLetterState | None, consumer: str | None, after: UUID, limit: int
 ) -> list[DeadLetter]:
-    return [decode(DeadLetter, row) for row in await tx.rows(DEAD_LETTERS, after, state, consumer, limit)]
+    return decode_all(DeadLetter, await tx.rows(DEAD_LETTERS, after, state, consumer, limit))
 
 
 async def dead_letters_waiting(tx: Tx) -> dict[DeadLetterState, int]:
@@ -240,7 +243,7 @@ async def events_lost(
 async def events_by_id(tx: Tx, ids: Sequence[EventId]) -> list[OutboxEvent]:
     if not ids:
         return []
-    return [decode(OutboxEvent, row) for row in await tx.rows(EVENTS, list(ids), min(ids), max(ids))]
+    return decode_all(OutboxEvent, await tx.rows(EVENTS, list(ids), min(ids), max(ids)))
 
 
 # retention ----------------------------------------------------------------------------------------------------------
