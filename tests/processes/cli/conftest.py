@@ -1,5 +1,6 @@
 """The live API, and people with terminals."""
 
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -36,10 +37,28 @@ def person(db: Database) -> Callable[..., Awaitable[Person]]:
 
 
 @pytest.fixture
-async def ada(terminal: Terminal, live_api: LiveApi, person: Callable[..., Awaitable[Person]]) -> Terminal:
-    """A terminal whose person is logged in, with an organisation of her own chosen."""
+async def newcomer(terminal: Terminal, live_api: LiveApi, person: Callable[..., Awaitable[Person]]) -> Terminal:
+    """A terminal whose person has just logged in, with a session nobody else has."""
     logged_in = await terminal.log_in(await person(), "--url", live_api.url)
     assert logged_in.code == 0, logged_in.said
+    return terminal
+
+
+@pytest.fixture(scope="module")
+async def home_of_ada(
+    live_api: LiveApi, person: Callable[..., Awaitable[Person]], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    home = tmp_path_factory.mktemp("ada")
+    logged_in = await Terminal(home).log_in(await person(), "--url", live_api.url)
+    assert logged_in.code == 0, logged_in.said
+    return home
+
+
+@pytest.fixture
+async def ada(home_of_ada: Path, tmp_path: Path) -> Terminal:
+    """A terminal whose person is logged in, with an organisation of this test's own chosen."""
+    shutil.copytree(home_of_ada, tmp_path, dirs_exist_ok=True)
+    terminal = Terminal(tmp_path)
     await terminal.good("orgs", "create", name := f"acme-{new_id().hex[-12:]}")
     await terminal.good("use", name)
     return terminal

@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from gpuaas.kit import clock
+from gpuaas.kit.ids import new_id
 from tests.support.live import LiveApi
 from tests.support.terminal import SECONDS, Browser, Person, Terminal, told_address
 
@@ -105,46 +106,46 @@ async def test_a_login_refused_in_the_browser_is_told_in_the_terminal(terminal: 
     assert "error: not \\x1b[31mtoday" in err.decode()
 
 
-async def test_an_expired_access_token_is_renewed_without_a_word(ada: Terminal):
-    before = expire(ada)
-    ran = await ada.run("whoami")
+async def test_an_expired_access_token_is_renewed_without_a_word(newcomer: Terminal):
+    before = expire(newcomer)
+    ran = await newcomer.run("whoami")
     assert (ran.code, ran.err) == (0, "")
-    after = json.loads(session_of(ada).read_bytes())
+    after = json.loads(session_of(newcomer).read_bytes())
     assert after["access_token"] != before["access_token"]
     assert after["refresh_token"] != before["refresh_token"]
 
 
-async def test_a_token_the_api_calls_invalid_is_renewed_once(ada: Terminal):
-    file = session_of(ada)
+async def test_a_token_the_api_calls_invalid_is_renewed_once(newcomer: Terminal):
+    file = session_of(newcomer)
     stored = json.loads(file.read_bytes())
     file.write_text(json.dumps(stored | {"access_token": stored["access_token"][:-8] + "AAAAAAAA"}))
-    assert (await ada.run("whoami")).code == 0
+    assert (await newcomer.run("whoami")).code == 0
 
 
-async def test_ten_commands_at_once_renew_once_and_all_succeed(ada: Terminal):
-    expire(ada)
-    ran = await asyncio.gather(*(ada.run("orgs", "list", "--output", "json") for _ in range(10)))
+async def test_ten_commands_at_once_renew_once_and_all_succeed(newcomer: Terminal):
+    expire(newcomer)
+    ran = await asyncio.gather(*(newcomer.run("orgs", "list", "--output", "json") for _ in range(10)))
     assert [one.code for one in ran] == [0] * 10, [one.err for one in ran]
-    expire(ada)
-    assert (await ada.run("whoami")).code == 0, "the family of the refresh token lives on"
+    expire(newcomer)
+    assert (await newcomer.run("whoami")).code == 0, "the family of the refresh token lives on"
 
 
-async def test_a_session_that_has_ended_says_so_and_is_forgotten(ada: Terminal):
-    stored = expire(ada)
-    assert (await ada.run("whoami")).code == 0
-    file = session_of(ada)
+async def test_a_session_that_has_ended_says_so_and_is_forgotten(newcomer: Terminal):
+    stored = expire(newcomer)
+    assert (await newcomer.run("whoami")).code == 0
+    file = session_of(newcomer)
     file.write_text(json.dumps(stored | {"expires_at": 1, "refresh_token": "gpuaas_rt_unknown"}))
-    ended = await ada.run("whoami")
+    ended = await newcomer.run("whoami")
     assert ended.code == 3
     assert "Your session has ended." in ended.err
     assert "gpuaas login" in ended.err
     assert not file.exists()
 
 
-async def test_logout_ends_the_session_here_at_the_api_and_at_the_issuer(ada: Terminal, live_api: LiveApi):
-    stored = json.loads(session_of(ada).read_bytes())
-    assert "Logged out" in await ada.good("logout")
-    assert (await ada.run("whoami")).code == 3
+async def test_logout_ends_the_session_here_at_the_api_and_at_the_issuer(newcomer: Terminal, live_api: LiveApi):
+    stored = json.loads(session_of(newcomer).read_bytes())
+    assert "Logged out" in await newcomer.good("logout")
+    assert (await newcomer.run("whoami")).code == 3
     await asyncio.sleep(1)  # what is promised: refused within a second
     answer = await live_api.client.get(
         "/api/v1/users/me", headers={"authorization": f"Bearer {stored['access_token']}"}
@@ -152,15 +153,18 @@ async def test_logout_ends_the_session_here_at_the_api_and_at_the_issuer(ada: Te
     assert answer.status_code == 401
     form = {"grant_type": "refresh_token", "client_id": "gpuaas-cli", "refresh_token": stored["refresh_token"]}
     assert (await live_api.client.post("/oidc/token", data=form)).json()["error"] == "invalid_grant"
-    assert (await ada.run("logout")).code == 3
+    assert (await newcomer.run("logout")).code == 3
 
 
-async def test_a_second_login_keeps_what_was_chosen(ada: Terminal, live_api: LiveApi, person: People):
-    chosen = (await ada.run("context", "show", "-o", "json")).json["org"]
-    await ada.log_in(await person(), "--url", live_api.url)
-    assert (await ada.run("context", "show", "-o", "json")).json["org"] == chosen
-    await ada.log_in(await person(), "--url", live_api.url, "--name", "other")
-    listed = (await ada.run("context", "list", "-o", "json")).json["items"]
+async def test_a_second_login_keeps_what_was_chosen(newcomer: Terminal, live_api: LiveApi, person: People):
+    await newcomer.good("orgs", "create", name := f"acme-{new_id().hex[-12:]}")
+    await newcomer.good("use", name)
+    chosen = (await newcomer.run("context", "show", "-o", "json")).json["org"]
+    assert chosen["name"] == name
+    await newcomer.log_in(await person(), "--url", live_api.url)
+    assert (await newcomer.run("context", "show", "-o", "json")).json["org"] == chosen
+    await newcomer.log_in(await person(), "--url", live_api.url, "--name", "other")
+    listed = (await newcomer.run("context", "list", "-o", "json")).json["items"]
     assert [(one["name"], one["current"]) for one in listed if one["current"]] == [("other", True)]
-    await ada.good("context", "delete", "other", "--yes")
-    assert (await ada.run("whoami")).code == 2
+    await newcomer.good("context", "delete", "other", "--yes")
+    assert (await newcomer.run("whoami")).code == 2
