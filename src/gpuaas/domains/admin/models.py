@@ -10,14 +10,14 @@ class Broken(msgspec.Struct, frozen=True):
     problem: str
 
 
-class Invariant(msgspec.Struct, frozen=True, kw_only=True):
+class Invariant(msgspec.Struct, frozen=True):
     name: str
     statement: str
     count: int
     first: list[Broken]
 
 
-class Depths(msgspec.Struct, frozen=True, kw_only=True):
+class Depths(msgspec.Struct, frozen=True):
     """What waits, and for how long."""
 
     migration: str

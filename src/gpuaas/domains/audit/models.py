@@ -8,7 +8,7 @@ import msgspec
 from gpuaas.domains.audit.chain import SealedRow
 
 
-class SealedEntry(SealedRow, frozen=True, kw_only=True):
+class SealedEntry(SealedRow, frozen=True):
     """An audit row with its link in the chain, when it has one already."""
 
     seq: int | None
@@ -22,7 +22,7 @@ class Head(msgspec.Struct, frozen=True):
     hash: bytes
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+class Checkpoint(msgspec.Struct, frozen=True):
     seq: int
     hash: bytes
     at: datetime
@@ -30,7 +30,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     signature: bytes
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(msgspec.Struct, frozen=True):
     """Which entries are asked for."""
 
     org_id: UUID | None = None
@@ -49,7 +49,7 @@ class Flaw(msgspec.Struct, frozen=True):
     problem: str
 
 
-class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
+class ChainReport(msgspec.Struct, frozen=True):
     links: int
     checkpoints: int
     flaw_count: int
@@ -57,7 +57,7 @@ class ChainReport(msgspec.Struct, frozen=True, kw_only=True):
     """The first of them."""
 
 
-class SealState(msgspec.Struct, frozen=True, kw_only=True):
+class SealState(msgspec.Struct, frozen=True):
     """How far sealing has come."""
 
     unsealed: int

@@ -10,7 +10,7 @@ from gpuaas.domains.outbox.states import DeadLetterState
 from gpuaas.kit.ids import DeadLetterId, EventId
 
 
-class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
+class OutboxEvent(msgspec.Struct, frozen=True):
     id: EventId
     stream: str
     name: str
@@ -36,7 +36,7 @@ class OutboxEvent(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
+class DeadLetter(msgspec.Struct, frozen=True):
     id: DeadLetterId
     consumer: str
     event_id: EventId

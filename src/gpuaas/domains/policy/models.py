@@ -22,7 +22,7 @@ class Place(msgspec.Struct, frozen=True):
         return Level.ORG if self.project_id is None else Level.PROJECT
 
 
-class Override(msgspec.Struct, frozen=True, kw_only=True):
+class Override(msgspec.Struct, frozen=True):
     """What is set of one key at one place."""
 
     key: str
@@ -59,7 +59,7 @@ class Pattern(msgspec.Struct, frozen=True):
         return found
 
 
-class Subject(msgspec.Struct, frozen=True, kw_only=True):
+class Subject(msgspec.Struct, frozen=True):
     """An organisation or project with what it has set."""
 
     org_id: UUID
@@ -69,14 +69,14 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     pattern: Pattern
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True):
     """What was in force before, and what is set now."""
 
     before: Value
     layers: list[Layer]
 
 
-class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
+class Rehearsal(msgspec.Struct, frozen=True):
     before: Value
     after: Value
     touched_orgs: int

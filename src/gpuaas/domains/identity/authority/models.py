@@ -9,7 +9,7 @@ from gpuaas.contracts.permissions import PlatformRole, Role
 from gpuaas.kit.ids import KeyId, OrgId, ProjectId, ServiceAccountId, UserId
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class Standing(msgspec.Struct, frozen=True):
     """Common to all credentials."""
 
     revoked: bool
@@ -17,7 +17,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """When all replicas were last told to read the issuer's keys again."""
 
 
-class UserStanding(Standing, frozen=True, kw_only=True):
+class UserStanding(Standing, frozen=True):
     id: UserId | None
     """None: the subject has never logged in."""
     name: str | None
@@ -30,7 +30,7 @@ class UserStanding(Standing, frozen=True, kw_only=True):
     project_roles: dict[ProjectId, Role]
 
 
-class KeyStanding(Standing, frozen=True, kw_only=True):
+class KeyStanding(Standing, frozen=True):
     key_id: KeyId
     expires_at: datetime
     expired: bool

@@ -10,7 +10,7 @@ from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import InvitationId, OrgId
 
 
-class Invitation(msgspec.Struct, frozen=True, kw_only=True):
+class Invitation(msgspec.Struct, frozen=True):
     id: InvitationId
     org_id: OrgId
     email: str

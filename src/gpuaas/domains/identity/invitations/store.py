@@ -6,7 +6,7 @@ from uuid import UUID
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.permissions import Role
 from gpuaas.domains.identity.invitations.models import Invitation
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import InvitationId, OrgId, UserId
 
@@ -43,7 +43,7 @@ WHERE org_id = $1 AND id = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND
 
 
 async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list[Invitation]:
-    return [decode(Invitation, row) for row in await tx.rows(LIST, org_id, after, limit)]
+    return decode_all(Invitation, await tx.rows(LIST, org_id, after, limit))
 
 
 async def insert(

@@ -8,7 +8,7 @@ from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import UserId
 
 
-class Member(msgspec.Struct, frozen=True, kw_only=True):
+class Member(msgspec.Struct, frozen=True):
     id: UserId
     email: str
     name: str

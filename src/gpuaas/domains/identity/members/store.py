@@ -5,7 +5,7 @@ from uuid import UUID
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.permissions import Role
 from gpuaas.domains.identity.members.models import Member
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, ProjectId, UserId
 
@@ -41,7 +41,7 @@ PROJECT_REMOVE = "DELETE FROM project_members WHERE project_id = $1 AND user_id 
 
 
 async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list[Member]:
-    return [decode(Member, row) for row in await tx.rows(LIST, org_id, after, limit)]
+    return decode_all(Member, await tx.rows(LIST, org_id, after, limit))
 
 
 async def get(tx: Tx, org_id: OrgId, user_id: UserId) -> Member:
@@ -75,7 +75,7 @@ async def drop_invitations(tx: Tx, org_id: OrgId, invited_by: UserId) -> None:
 
 
 async def list_of_project(tx: Tx, project_id: ProjectId, *, after: UUID, limit: int) -> list[Member]:
-    return [decode(Member, row) for row in await tx.rows(PROJECT_LIST, project_id, after, limit)]
+    return decode_all(Member, await tx.rows(PROJECT_LIST, project_id, after, limit))
 
 
 async def find_in_project(tx: Tx, project_id: ProjectId, user_id: UserId) -> Member | None:

@@ -9,7 +9,7 @@ from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import OrgId
 
 
-class Org(msgspec.Struct, frozen=True, kw_only=True):
+class Org(msgspec.Struct, frozen=True):
     id: OrgId
     name: str
     title: str

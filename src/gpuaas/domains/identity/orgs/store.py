@@ -4,7 +4,7 @@ from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.identity.orgs.models import Org
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, UserId
 
@@ -37,7 +37,7 @@ DELETE = "UPDATE orgs SET deleted_at = now() WHERE id = $1"
 
 
 async def list_of_user(tx: Tx, user_id: UserId, *, after: UUID, limit: int) -> list[Org]:
-    return [decode(Org, row) for row in await tx.rows(MINE, user_id, after, limit)]
+    return decode_all(Org, await tx.rows(MINE, user_id, after, limit))
 
 
 async def get(tx: Tx, org_id: OrgId, asker: UUID | None) -> Org:

@@ -8,7 +8,7 @@ import msgspec
 from gpuaas.kit.ids import ProjectId
 
 
-class Project(msgspec.Struct, frozen=True, kw_only=True):
+class Project(msgspec.Struct, frozen=True):
     id: ProjectId
     org_id: UUID
     name: str

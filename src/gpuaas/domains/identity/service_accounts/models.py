@@ -9,7 +9,7 @@ from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import KeyId, OrgId, ProjectId, ServiceAccountId
 
 
-class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceAccount(msgspec.Struct, frozen=True):
     id: ServiceAccountId
     org_id: OrgId
     project_id: ProjectId | None
@@ -20,7 +20,7 @@ class ServiceAccount(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class Key(msgspec.Struct, frozen=True):
     id: KeyId
     service_account_id: ServiceAccountId
     hint: str

@@ -6,7 +6,7 @@ from uuid import UUID
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.permissions import Role
 from gpuaas.domains.identity.service_accounts.models import Key, ServiceAccount
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import KeyId, OrgId, ProjectId, ServiceAccountId
 
@@ -53,7 +53,7 @@ WHERE service_account_id = $1 AND id = $2 RETURNING *
 
 
 async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list[ServiceAccount]:
-    return [decode(ServiceAccount, row) for row in await tx.rows(LIST, org_id, after, limit)]
+    return decode_all(ServiceAccount, await tx.rows(LIST, org_id, after, limit))
 
 
 async def get(tx: Tx, org_id: OrgId, account_id: ServiceAccountId) -> ServiceAccount:
@@ -86,7 +86,7 @@ async def delete(tx: Tx, org_id: OrgId, account_id: ServiceAccountId) -> None:
 
 
 async def keys(tx: Tx, account_id: ServiceAccountId, *, after: UUID, limit: int) -> list[Key]:
-    return [decode(Key, row) for row in await tx.rows(KEYS, account_id, after, limit)]
+    return decode_all(Key, await tx.rows(KEYS, account_id, after, limit))
 
 
 async def live_keys(tx: Tx, account_id: ServiceAccountId, *, beside: KeyId | None) -> int:

@@ -5,14 +5,14 @@ from datetime import datetime
 import msgspec
 
 
-class LoginState(msgspec.Struct, frozen=True, kw_only=True):
+class LoginState(msgspec.Struct, frozen=True):
     code_verifier: bytes
     """Sealed with the master key."""
     nonce: str
     redirect_uri: str
 
 
-class Revocation(msgspec.Struct, frozen=True, kw_only=True):
+class Revocation(msgspec.Struct, frozen=True):
     credential_id: str
     reason: str
     revoked_at: datetime

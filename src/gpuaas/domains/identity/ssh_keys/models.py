@@ -7,7 +7,7 @@ import msgspec
 from gpuaas.kit.ids import SshKeyId, UserId
 
 
-class SshKey(msgspec.Struct, frozen=True, kw_only=True):
+class SshKey(msgspec.Struct, frozen=True):
     id: SshKeyId
     user_id: UserId
     name: str

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.identity.ssh_keys.models import SshKey
-from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import SshKeyId, UserId
 
@@ -19,7 +19,7 @@ DELETE = "DELETE FROM ssh_keys WHERE user_id = $1 AND id = $2 RETURNING *"
 
 
 async def list_of_user(tx: Tx, user_id: UserId, *, after: UUID, limit: int) -> list[SshKey]:
-    return [decode(SshKey, row) for row in await tx.rows(LIST, user_id, after, limit)]
+    return decode_all(SshKey, await tx.rows(LIST, user_id, after, limit))
 
 
 async def count_locked(tx: Tx, user_id: UserId) -> int:

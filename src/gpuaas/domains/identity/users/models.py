@@ -9,7 +9,7 @@ from gpuaas.contracts.permissions import PlatformRole
 from gpuaas.kit.ids import UserId
 
 
-class User(msgspec.Struct, frozen=True, kw_only=True):
+class User(msgspec.Struct, frozen=True):
     id: UserId
     issuer: str
     subject: str
@@ -22,7 +22,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     last_login_at: datetime
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class Profile(msgspec.Struct, frozen=True):
     """Who somebody is, as his issuer says it."""
 
     issuer: str

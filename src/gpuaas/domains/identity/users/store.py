@@ -7,7 +7,7 @@ from gpuaas.contracts.http.users import OrgMembership, ProjectMembership, UserSt
 from gpuaas.contracts.permissions import PlatformRole
 from gpuaas.domains.identity.users.models import Profile, User
 from gpuaas.domains.identity.users.states import SOURCES
-from gpuaas.infra.postgres.tx import Row, Tx, decode
+from gpuaas.infra.postgres.tx import Row, Tx, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import UserId
 
@@ -51,7 +51,7 @@ async def by_subject(tx: Tx, issuer: str, subject: str) -> User | None:
 
 
 async def list_all(tx: Tx, *, after: UUID, limit: int, email: str | None) -> list[User]:
-    return [decode(User, row) for row in await tx.rows(LIST, after, limit, email)]
+    return decode_all(User, await tx.rows(LIST, after, limit, email))
 
 
 async def insert(tx: Tx, user_id: UserId, profile: Profile) -> User | None:
@@ -86,11 +86,11 @@ async def lock(tx: Tx, user_id: UserId) -> User:
 
 
 async def orgs(tx: Tx, user_id: UserId) -> list[OrgMembership]:
-    return [decode(OrgMembership, row) for row in await tx.rows(ORGS, user_id)]
+    return decode_all(OrgMembership, await tx.rows(ORGS, user_id))
 
 
 async def projects(tx: Tx, user_id: UserId) -> list[ProjectMembership]:
-    return [decode(ProjectMembership, row) for row in await tx.rows(PROJECTS, user_id)]
+    return decode_all(ProjectMembership, await tx.rows(PROJECTS, user_id))
 
 
 def _found(row: Row | None) -> User:
