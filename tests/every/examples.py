@@ -1,7 +1,8 @@
-"""A valid request for every operation. `EXAMPLES` is by operation id, and complete: a test compares it with the register.
+"""A valid request for every operation. `EXAMPLES` is by operation id, and complete: a test compares it with the
+register.
 
-A builder gets the setting and whoever asks, adds the rows its request is about, and says the path's parameters (those of
-the scope are the setting's), the query and the body. `instead` says what the domain answers somebody whose role would
+A builder gets the setting and whoever asks, adds the rows its request is about, and says the path's parameters (those
+of the scope are the setting's), the query and the body. `instead` says what the domain answers somebody whose role would
 do, but for whom the verb cannot."""
 
 import base64

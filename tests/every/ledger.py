@@ -1,4 +1,4 @@
-"""What is really in the database: counted and hashed table by table, dumped as text, asked for audit rows and events."""
+"""What is really in the database: counted and hashed by table, dumped as text, asked for audit rows and events."""
 
 from typing import Any
 
@@ -51,7 +51,8 @@ async def events_of(sql: Any, correlation_id: str) -> list[Any]:
 async def broken_invariants(sql: Any) -> list[tuple[str, str, str]]:
     """Rows of the invariant views, but of those about what other programs do in time: only the api runs here."""
     views = await sql.fetch(
-        "SELECT relname FROM pg_class WHERE relkind = 'v' AND relname LIKE 'invariant\\_%' AND relname !~ '_(11|14|19|20)_'"
+        "SELECT relname FROM pg_class WHERE relkind = 'v' AND relname LIKE 'invariant\\_%' "
+        "AND relname !~ '_(11|14|19|20)_'"
     )
     assert len(views) > 3
     return [

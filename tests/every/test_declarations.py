@@ -1,4 +1,4 @@
-"""What must be said is said: operations, events, error codes, policies, settings, and the files they are declared in."""
+"""What must be said is said: operations, events, error codes, policies, settings, and the files that declare them."""
 
 import importlib
 import re
@@ -143,8 +143,8 @@ def asks(kind: Any) -> Any:
 
 
 ORG, IN_PROJECT = "/orgs/{org_id}/things", "/projects/{project_id}/things"
-CHANGE = {"permission": P.ORGS_UPDATE, "lane": Lane.DEFAULT, "audit": "thing.change"}
-READ = {"permission": P.ORGS_READ, "lane": Lane.DEFAULT}
+CHANGE: dict[str, Any] = {"permission": P.ORGS_UPDATE, "lane": Lane.DEFAULT, "audit": "thing.change"}
+READ: dict[str, Any] = {"permission": P.ORGS_READ, "lane": Lane.DEFAULT}
 GOOD: list[tuple[str, str, Any, dict[str, Any]]] = [
     ("POST", ORG, org_change, CHANGE),
     ("GET", ORG, org_read, READ),

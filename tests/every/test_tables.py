@@ -1,4 +1,4 @@
-"""Every table, under both walls: the second (row-level security) alone, and the first (what the verbs ask for) alone."""
+"""Every table, under both walls: the second (row-level security) alone, the first (what the verbs ask for) alone."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -128,7 +128,8 @@ async def test_what_belongs_to_no_tenant_has_no_tenants_column(superuser, walls)
         for name, said in walls.items()
         if said.startswith("platform:")
         and await superuser.fetchval(
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = $1::text::regclass AND attname = 'org_id' AND attnum > 0",
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = $1::text::regclass "
+            "AND attname = 'org_id' AND attnum > 0",
             name,
         )
     ]

@@ -1,5 +1,5 @@
 """A small world, new for each example: one organisation with somebody in every role, one of everything an operation
-could be about, and a stranger next door. Written by SQL, past the product, so that no operation is needed to test one."""
+could be about, and a stranger next door. Written by SQL, past the product: no operation is needed to test one."""
 
 import base64
 import json
@@ -207,6 +207,11 @@ async def _furnish(s: Setting) -> None:
             set_by_name="owner",
             reason="as an example",
         )
+    await _furnish_books(s)
+
+
+async def _furnish_books(s: Setting) -> None:
+    """What has happened: an event, a dead letter of it, an audit row."""
     await s.put(
         "outbox",
         id=s.event_id,
@@ -219,7 +224,7 @@ async def _furnish(s: Setting) -> None:
         correlation_id=f"tests-{s.mark}",
         traceparent="",
         payload={"org_id": str(s.org_id)},
-        published_at=now,
+        published_at=clock.now(),
     )
     await s.put(
         "dead_letters",

@@ -86,7 +86,7 @@ class LiveApi:
 
 def make_settings(database_url: str, nats_url: str, **changed: Any) -> Settings:
     port = free_port()
-    said = {
+    said: dict[str, Any] = {
         "database_url": database_url,
         "nats_url": nats_url,
         "port": port,
