@@ -82,6 +82,24 @@ class Code(StrEnum):
     # events
     DEAD_LETTER_MISSING = "dead_letter_missing"
     STATE_MOVE_REFUSED = "state_move_refused"
+    # nodes
+    NODE_MISSING = "node_missing"
+    NODE_NAME_TAKEN = "node_name_taken"
+    NODE_IN_USE = "node_in_use"
+    NODE_NOT_QUARANTINED = "node_not_quarantined"
+    AGENT_STATE_ROLLED_BACK = "agent_state_rolled_back"
+    TASK_MISSING = "task_missing"
+    TASK_REPORTED = "task_reported"
+    TASK_ENDED = "task_ended"
+    TASK_QUEUE_FULL = "task_queue_full"
+    SLOT_MISSING = "slot_missing"
+    SLOT_QUARANTINED = "slot_quarantined"
+    SLOT_NOT_QUARANTINED = "slot_not_quarantined"
+    # inventory
+    SKU_MISSING = "sku_missing"
+    SKU_NAME_TAKEN = "sku_name_taken"
+    SKU_PRICE_EXISTS = "sku_price_exists"
+    SLOT_MISSING = "slot_missing"
 
 
 C = Code
@@ -153,4 +171,20 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.AUDIT_EXPORT_OFF: (kind.Denied, "The policy audit.export_allowed is off here. Ask who may change it."),
     C.DEAD_LETTER_MISSING: (kind.Missing, "There is no such dead letter."),
     C.STATE_MOVE_REFUSED: (kind.Conflict, "It is not in a state from which this is possible. Look at it again."),
+    C.NODE_MISSING: (kind.Missing, "There is no such node."),
+    C.NODE_NAME_TAKEN: (kind.Conflict, "A node of this name exists. Choose another name."),
+    C.NODE_IN_USE: (kind.Conflict, "Somebody uses the node. Drain it first."),
+    C.NODE_NOT_QUARANTINED: (kind.Conflict, "The node is not in quarantine."),
+    C.AGENT_STATE_ROLLED_BACK: (kind.Conflict, "The agent has lost its memory. Its node has to be enrolled again."),
+    C.TASK_MISSING: (kind.Missing, "There is no such task."),
+    C.TASK_REPORTED: (kind.Conflict, "Another result of this task was accepted. Results are accepted once."),
+    C.TASK_ENDED: (kind.Conflict, "The task has ended."),
+    C.TASK_QUEUE_FULL: (kind.Conflict, "The node has as many unfinished tasks as allowed. Wait or cancel some."),
+    C.SLOT_MISSING: (kind.Missing, "There is no such slot."),
+    C.SLOT_QUARANTINED: (kind.Conflict, "The slot is in quarantine already."),
+    C.SLOT_NOT_QUARANTINED: (kind.Conflict, "The slot is not in quarantine."),
+    C.SKU_MISSING: (kind.Missing, "There is no such SKU. List them to see all."),
+    C.SKU_NAME_TAKEN: (kind.Conflict, "A SKU of this name exists. Choose another name."),
+    C.SKU_PRICE_EXISTS: (kind.Conflict, "A price from this instant on is set already. Choose another instant."),
+    C.SLOT_MISSING: (kind.Missing, "There is no such slot."),
 }
