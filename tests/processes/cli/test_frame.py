@@ -1,6 +1,7 @@
 """The command line's frame: help that is quick, commands that are declared whole, mistakes that are told."""
 
 import inspect
+import os
 import statistics
 import subprocess
 import sys
@@ -177,6 +178,10 @@ eval "$(gpuaas completion bash)"
 COMP_WORDS=(gpuaas proj); COMP_CWORD=1; _gpuaas; echo "${{COMPREPLY[@]}}"
 COMP_WORDS=(gpuaas orgs ''); COMP_CWORD=2; _gpuaas; echo "${{COMPREPLY[@]}}"'''
     ran = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)}
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ) | {"HOME": str(tmp_path)},
     )
     assert ran.stdout.splitlines() == ["projects", "list show create update delete"]
