@@ -2,8 +2,8 @@
 register.
 
 A builder gets the setting and whoever asks, adds the rows its request is about, and says the path's parameters (those
-of the scope are the setting's), the query and the body. `instead` says what the domain answers somebody whose role would
-do, but for whom the verb cannot."""
+of the scope are the setting's), the query and the body. `instead` says what the domain answers somebody whose role
+would do, but for whom the verb cannot."""
 
 import base64
 import hashlib
