@@ -82,6 +82,12 @@ class Code(StrEnum):
     # events
     DEAD_LETTER_MISSING = "dead_letter_missing"
     STATE_MOVE_REFUSED = "state_move_refused"
+    # certificates of nodes
+    BOOTSTRAP_TOKEN_REFUSED = "bootstrap_token_refused"  # noqa: S105 # a code, not a token
+    CSR_REFUSED = "csr_refused"
+    CERTIFICATE_MISSING = "certificate_missing"
+    CERTIFICATE_ENDED = "certificate_ended"
+    CERTIFICATE_LIMIT = "certificate_limit"
     # nodes
     NODE_MISSING = "node_missing"
     NODE_NAME_TAKEN = "node_name_taken"
@@ -92,7 +98,6 @@ class Code(StrEnum):
     TASK_REPORTED = "task_reported"
     TASK_ENDED = "task_ended"
     TASK_QUEUE_FULL = "task_queue_full"
-    SLOT_MISSING = "slot_missing"
     SLOT_QUARANTINED = "slot_quarantined"
     SLOT_NOT_QUARANTINED = "slot_not_quarantined"
     # inventory
@@ -171,16 +176,20 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.AUDIT_EXPORT_OFF: (kind.Denied, "The policy audit.export_allowed is off here. Ask who may change it."),
     C.DEAD_LETTER_MISSING: (kind.Missing, "There is no such dead letter."),
     C.STATE_MOVE_REFUSED: (kind.Conflict, "It is not in a state from which this is possible. Look at it again."),
+    C.BOOTSTRAP_TOKEN_REFUSED: (kind.Unauthenticated, "The token is unknown, expired or used. Ask for a new one."),
+    C.CSR_REFUSED: (kind.Refused, "The certificate request is not one we sign; the reason says why."),
+    C.CERTIFICATE_MISSING: (kind.Missing, "There is no such certificate of a node."),
+    C.CERTIFICATE_ENDED: (kind.Conflict, "The certificate has expired or was revoked before."),
+    C.CERTIFICATE_LIMIT: (kind.Limited, "The node was given too many certificates lately. Wait."),
     C.NODE_MISSING: (kind.Missing, "There is no such node."),
     C.NODE_NAME_TAKEN: (kind.Conflict, "A node of this name exists. Choose another name."),
     C.NODE_IN_USE: (kind.Conflict, "Somebody uses the node. Drain it first."),
     C.NODE_NOT_QUARANTINED: (kind.Conflict, "The node is not in quarantine."),
     C.AGENT_STATE_ROLLED_BACK: (kind.Conflict, "The agent has lost its memory. Its node has to be enrolled again."),
-    C.TASK_MISSING: (kind.Missing, "There is no such task."),
     C.TASK_REPORTED: (kind.Conflict, "Another result of this task was accepted. Results are accepted once."),
     C.TASK_ENDED: (kind.Conflict, "The task has ended."),
     C.TASK_QUEUE_FULL: (kind.Conflict, "The node has as many unfinished tasks as allowed. Wait or cancel some."),
-    C.SLOT_MISSING: (kind.Missing, "There is no such slot."),
+    C.TASK_MISSING: (kind.Missing, "There is no such task."),
     C.SLOT_QUARANTINED: (kind.Conflict, "The slot is in quarantine already."),
     C.SLOT_NOT_QUARANTINED: (kind.Conflict, "The slot is not in quarantine."),
     C.SKU_MISSING: (kind.Missing, "There is no such SKU. List them to see all."),

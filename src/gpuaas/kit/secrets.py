@@ -12,7 +12,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 SERVICE_KEY_PREFIX = "gpuaas_sk_"
 REFRESH_PREFIX = "gpuaas_rt_"
 INVITATION_PREFIX = "gpuaas_inv_"
-PREFIXES = (SERVICE_KEY_PREFIX, REFRESH_PREFIX, INVITATION_PREFIX, "gpuaas_")
+BOOTSTRAP_PREFIX = "gpuaas_bt_"
+PREFIXES = (SERVICE_KEY_PREFIX, REFRESH_PREFIX, INVITATION_PREFIX, BOOTSTRAP_PREFIX, "gpuaas_")
 MASTER_KEY_BYTES = 32
 
 

@@ -1,0 +1,2 @@
+DROP VIEW invariant_20_certificates_signed_while_valid, invariant_35_token_used_once;
+DROP TABLE bootstrap_tokens, certificates, certificate_authorities;

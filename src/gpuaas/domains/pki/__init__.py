@@ -1,0 +1,1 @@
+"""Certificates of nodes: the authority that signs them, what was issued, and who holds one."""

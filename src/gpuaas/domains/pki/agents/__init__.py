@@ -1,0 +1,1 @@
+"""From a certificate to the node that holds it."""

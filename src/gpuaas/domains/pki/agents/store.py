@@ -1,0 +1,34 @@
+"""SQL of certificates as they are shown: looked up by the hash of all their bytes, so that only what was issued, as it
+was issued, is found."""
+
+from gpuaas.domains.pki.agents.models import Standing
+from gpuaas.infra.postgres.tx import Tx, decode
+
+STANDING = """
+SELECT c.node_id, c.serial, c.not_before, c.not_after, c.used_at IS NOT NULL AS used,
+       c.revoked_at IS NOT NULL AS revoked, extract(epoch FROM now() - c.superseded_at)::float8 AS superseded_for,
+       a.distrusted_at IS NULL AND a.not_after > now() AND r.distrusted_at IS NULL AND r.not_after > now()
+           AS authority_trusted
+FROM certificates c
+JOIN certificate_authorities a ON a.id = c.authority_id
+JOIN certificate_authorities r ON r.id = a.parent_id
+WHERE c.fingerprint = $1 AND c.kind = 'node'
+"""
+# The first time a certificate is shown, those the node had before are replaced by it.
+NOTE_USED = """
+WITH used AS (
+    UPDATE certificates SET used_at = now() WHERE fingerprint = $1 AND used_at IS NULL AND revoked_at IS NULL
+    RETURNING id, node_id
+)
+UPDATE certificates c SET superseded_at = now() FROM used u
+WHERE c.node_id = u.node_id AND c.id < u.id AND c.superseded_at IS NULL
+"""
+
+
+async def standing(tx: Tx, fingerprint: bytes) -> Standing | None:
+    row = await tx.row(STANDING, fingerprint)
+    return None if row is None else decode(Standing, row)
+
+
+async def note_used(tx: Tx, fingerprint: bytes) -> None:
+    await tx.run(NOTE_USED, fingerprint)

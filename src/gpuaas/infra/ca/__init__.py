@@ -1,0 +1,1 @@
+"""The built-in certificate authority, and TLS contexts made from what it issues."""
