@@ -1,0 +1,1 @@
+DROP TABLE slots, sku_prices, skus;

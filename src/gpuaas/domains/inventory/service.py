@@ -1,0 +1,80 @@
+"""The verbs of the catalogue and of slots."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from gpuaas.contracts.actor import Actor
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.inventory import PriceSet, SkuCreate, SkuUpdate
+from gpuaas.contracts.tasks.topology import Topology
+from gpuaas.domains.inventory import store
+from gpuaas.domains.inventory.hardware import Difference, differences
+from gpuaas.domains.inventory.models import Price, Sku
+from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit.errors import Detail, Refused
+from gpuaas.kit.ids import NodeId, SkuId, new_id
+
+sku_get = store.get
+skus = store.list_all
+price_list = store.prices
+prices_now = store.prices_now
+slots_of = store.slots_of
+slot_get = store.slot
+
+
+async def sku_create(tx: Tx, actor: Actor, wanted: SkuCreate) -> tuple[Sku, Price]:
+    _check_counts(wanted.allowed_gpu_counts, wanted.gpus_per_node)
+    sku = await store.insert(tx, SkuId(new_id()), wanted)
+    price = await store.set_price(
+        tx,
+        sku.id,
+        currency=wanted.currency,
+        micros=wanted.micros_per_gpu_hour,
+        valid_from=None,
+        set_by=actor.email or actor.name,
+    )
+    return sku, price
+
+
+async def sku_update(tx: Tx, sku_id: SkuId, wanted: SkuUpdate) -> Sku:
+    counts = None if wanted.allowed_gpu_counts is UNSET else sorted(set(wanted.allowed_gpu_counts))
+    if counts is not None:
+        _check_counts(counts, (await store.get(tx, sku_id)).gpus_per_node)
+    return await store.update(
+        tx,
+        sku_id,
+        counts=counts,
+        title=None if wanted.title is UNSET else wanted.title,
+        whole_node_only=None if wanted.whole_node_only is UNSET else wanted.whole_node_only,
+        state=None if wanted.state is UNSET else wanted.state,
+    )
+
+
+async def price_set(tx: Tx, actor: Actor, sku_id: SkuId, wanted: PriceSet) -> Price:
+    await store.get(tx, sku_id)
+    return await store.set_price(
+        tx,
+        sku_id,
+        currency=wanted.currency,
+        micros=wanted.micros_per_gpu_hour,
+        valid_from=wanted.valid_from,
+        set_by=actor.email or actor.name,
+    )
+
+
+async def slots_observed(tx: Tx, node_id: NodeId, sku_id: SkuId, topology: Topology) -> list[Difference]:
+    """Take over what inspection found, and say how it differs from what the SKU promises."""
+    sku = await store.get(tx, sku_id)
+    found = differences(sku, topology)
+    gone = await store.seen(tx, node_id, topology.gpus)
+    return found + [Difference(f"GPU {serial}", "present", "gone") for serial in gone]
+
+
+def _check_counts(counts: Sequence[int], gpus_per_node: int) -> None:
+    if max(counts) > gpus_per_node:
+        raise Refused(
+            Code.REQUEST_INVALID,
+            "A count of GPUs is larger than what a node has.",
+            details=[Detail("allowed_gpu_counts", f"at most {gpus_per_node}, the GPUs of a node")],
+        )

@@ -1,0 +1,159 @@
+"""SQL of SKUs, prices and slots."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.inventory import SkuCreate, SkuState
+from gpuaas.contracts.tasks.topology import Gpu
+from gpuaas.domains.inventory.models import Price, Sku, Slot
+from gpuaas.infra.postgres.tx import Tx, conflicts, decode, decode_all
+from gpuaas.kit.errors import Missing, Refused
+from gpuaas.kit.ids import NodeId, SkuId, new_id
+
+_NAMES = {"skus_name_key": Code.SKU_NAME_TAKEN}
+_FROM = {"sku_prices_one_from": Code.SKU_PRICE_EXISTS}
+
+INSERT = """
+INSERT INTO skus (id, name, title, shape, gpu_vendor, gpu_model, gpu_memory_bytes, gpus_per_node, allowed_gpu_counts,
+                  whole_node_only, needs_nvme, needs_fabric, region)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) RETURNING *
+"""
+GET = "SELECT * FROM skus WHERE id = $1"
+LIST = """
+SELECT * FROM skus WHERE id > $1 AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR region = $3)
+ORDER BY id LIMIT $4
+"""
+UPDATE = """
+UPDATE skus SET title = coalesce($2, title), allowed_gpu_counts = coalesce($3, allowed_gpu_counts),
+    whole_node_only = coalesce($4, whole_node_only), state = coalesce($5, state)
+WHERE id = $1 RETURNING *
+"""
+# No price begins in the past: what was charged stays what it was.
+SET_PRICE = """
+INSERT INTO sku_prices (id, sku_id, currency, micros_per_gpu_hour, valid_from, set_by)
+SELECT $1, $2, $3, $4, coalesce($5, now()), $6 WHERE coalesce($5, now()) >= now() RETURNING *
+"""
+PRICES = "SELECT * FROM sku_prices WHERE sku_id = $1 AND id > $2 ORDER BY id LIMIT $3"
+PRICES_NOW = """
+SELECT DISTINCT ON (sku_id) * FROM sku_prices WHERE sku_id = ANY($1) AND valid_from <= now()
+ORDER BY sku_id, valid_from DESC
+"""
+SLOTS = "SELECT * FROM slots WHERE node_id = ANY($1) ORDER BY node_id, gpu_index, id"
+SLOT = "SELECT * FROM slots WHERE id = $1"
+ABSENT = "UPDATE slots SET present = false WHERE node_id = $1 AND serial <> ALL($2) AND present RETURNING serial"
+SEEN = """
+INSERT INTO slots (id, node_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, iommu_group,
+                   nvme_address, fabric_address, present)
+SELECT u.*, true
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::text[], $8::bigint[],
+            $9::int[], $10::int[], $11::text[], $12::text[]) AS u
+ON CONFLICT (node_id, serial) DO UPDATE SET
+    gpu_index = excluded.gpu_index, address = excluded.address, vendor = excluded.vendor, model = excluded.model,
+    memory_bytes = excluded.memory_bytes, numa = excluded.numa, iommu_group = excluded.iommu_group,
+    nvme_address = excluded.nvme_address, fabric_address = excluded.fabric_address, present = true,
+    last_seen_at = now()
+"""
+
+
+async def insert(tx: Tx, sku_id: SkuId, wanted: SkuCreate) -> Sku:
+    with conflicts(_NAMES):
+        row = await tx.row(
+            INSERT,
+            sku_id,
+            wanted.name,
+            wanted.title,
+            wanted.shape,
+            wanted.gpu_vendor,
+            wanted.gpu_model,
+            wanted.gpu_memory_bytes,
+            wanted.gpus_per_node,
+            sorted(set(wanted.allowed_gpu_counts)),
+            wanted.whole_node_only,
+            wanted.needs_nvme,
+            wanted.needs_fabric,
+            wanted.region,
+        )
+    assert row is not None  # noqa: S101 # an insert without a conflict returns its row
+    return decode(Sku, row)
+
+
+async def get(tx: Tx, sku_id: SkuId) -> Sku:
+    row = await tx.row(GET, sku_id)
+    if row is None:
+        raise Missing(Code.SKU_MISSING, "There is no such SKU.")
+    return decode(Sku, row)
+
+
+async def list_all(tx: Tx, *, after: UUID, state: SkuState | None, region: str | None, limit: int) -> list[Sku]:
+    return decode_all(Sku, await tx.rows(LIST, after, state, region, limit))
+
+
+async def update(
+    tx: Tx,
+    sku_id: SkuId,
+    *,
+    title: str | None,
+    counts: Sequence[int] | None,
+    whole_node_only: bool | None,
+    state: SkuState | None,
+) -> Sku:
+    row = await tx.row(UPDATE, sku_id, title, counts, whole_node_only, state)
+    if row is None:
+        raise Missing(Code.SKU_MISSING, "There is no such SKU.")
+    return decode(Sku, row)
+
+
+async def set_price(
+    tx: Tx, sku_id: SkuId, *, currency: str, micros: int, valid_from: datetime | None, set_by: str
+) -> Price:
+    with conflicts(_FROM):
+        row = await tx.row(SET_PRICE, new_id(), sku_id, currency, micros, valid_from, set_by)
+    if row is None:
+        raise Refused(Code.REQUEST_INVALID, "A price begins now or later, never in the past.")
+    return decode(Price, row)
+
+
+async def prices(tx: Tx, sku_id: SkuId, *, after: UUID, limit: int) -> list[Price]:
+    return decode_all(Price, await tx.rows(PRICES, sku_id, after, limit))
+
+
+async def prices_now(tx: Tx, sku_ids: Sequence[SkuId]) -> dict[SkuId, Price]:
+    """By SKU. A SKU has one currency at a time: the one whose price began last."""
+    return {price.sku_id: price for price in decode_all(Price, await tx.rows(PRICES_NOW, list(sku_ids)))}
+
+
+async def slots_of(tx: Tx, node_ids: Sequence[NodeId]) -> list[Slot]:
+    return decode_all(Slot, await tx.rows(SLOTS, list(node_ids)))
+
+
+async def slot(tx: Tx, slot_id: UUID) -> Slot:
+    row = await tx.row(SLOT, slot_id)
+    if row is None:
+        raise Missing(Code.SLOT_MISSING, "There is no such slot.")
+    return decode(Slot, row)
+
+
+async def seen(tx: Tx, node_id: NodeId, gpus: Sequence[Gpu]) -> list[str]:
+    """The node has these GPUs now and no others; the serials of those that are gone."""
+    rows = [
+        (
+            new_id(),
+            node_id,
+            gpu.serial,
+            gpu.index,
+            gpu.address,
+            gpu.vendor,
+            gpu.model,
+            gpu.memory_bytes,
+            gpu.numa,
+            gpu.iommu_group,
+            gpu.nvme,
+            gpu.fabric,
+        )
+        for gpu in {gpu.serial: gpu for gpu in gpus}.values()
+    ]
+    if rows:
+        await tx.run(SEEN, *map(list, zip(*rows, strict=True)))
+    return [row["serial"] for row in await tx.rows(ABSENT, node_id, [gpu.serial for gpu in gpus])]
