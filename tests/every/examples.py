@@ -445,3 +445,6 @@ async def _family(s: Setting, client_id: str) -> UUID:
         expires_at=clock.now() + timedelta(days=1),
     )
     return family_id
+
+
+from tests.every import fleet_examples  # noqa: E402, F401 # the fleet's, in a file of their own

@@ -10,7 +10,12 @@ import schemathesis
 KEY = "Idempotency-Key"
 # What the contract says in words only: no NUL, how two fields stand to each other, what a policy allows here.
 BEYOND_SCHEMAS = (
-    "NUL", "not before to", "missing beside project_id", "more than 365", "out of range", "got `float`",
+    "NUL",
+    "not before to",
+    "missing beside project_id",
+    "more than 365",
+    "out of range",
+    "got `float`",
 )
 GENERAL = {"request_invalid", "request_malformed", "content_type_unsupported", "body_too_large"}
 

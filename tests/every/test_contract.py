@@ -88,9 +88,15 @@ async def fuzzed(api_process: ApiProcess, database: DatabaseUrls, tmp_path: Path
     await connection.execute("UPDATE users SET platform_roles = '{platform-admin}' WHERE id = $1", owner.id)
     token = (await mint_for(api_process.settings, database.app))(owner)
     known = {
-        "org_id": s.org_id, "project_id": s.project_id, "user_id": s.people["target"].id, "name": SET_POLICY,
-        "service_account_id": s.accounts["tended"].id, "key_id": s.accounts["tended"].key_id,
-        "invitation_id": s.invitation_id, "dead_letter_id": s.dead_letter_id, "audit_id": s.audit_id,
+        "org_id": s.org_id,
+        "project_id": s.project_id,
+        "user_id": s.people["target"].id,
+        "name": SET_POLICY,
+        "service_account_id": s.accounts["tended"].id,
+        "key_id": s.accounts["tended"].key_id,
+        "invitation_id": s.invitation_id,
+        "dead_letter_id": s.dead_letter_id,
+        "audit_id": s.audit_id,
     }
     yield Fuzzed(api_process, token, known)
     await connection.close()
@@ -102,13 +108,42 @@ async def fuzz(f: Fuzzed, report: Path, *options: str, known: bool = True) -> di
     config = report.with_suffix(".toml")
     config.write_text(f.config(known=known))
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run",
-        f"{f.api.url}/api/openapi.json", "--checks", "all", "--exclude-checks", "positive_data_acceptance", "--max-examples", str(EXAMPLES),
-        "--request-timeout", "20", "--suppress-health-check", "all", "--seed", "1", "--no-color",
-        "--continue-on-failure", "--report", "json", "--report-json-path", str(report), *options,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=report.parent,
-        env=os.environ | {"PYTHONWARNINGS": "ignore", "SCHEMATHESIS_HOOKS": "tests.every.schemathesis_hooks",
-                          "PYTHONPATH": str(CONTRACTS.parent)})
+        sys.executable,
+        "-m",
+        "schemathesis.cli",
+        "--config-file",
+        str(config),
+        "run",
+        f"{f.api.url}/api/openapi.json",
+        "--checks",
+        "all",
+        "--exclude-checks",
+        "positive_data_acceptance",
+        "--max-examples",
+        str(EXAMPLES),
+        "--request-timeout",
+        "20",
+        "--suppress-health-check",
+        "all",
+        "--seed",
+        "1",
+        "--no-color",
+        "--continue-on-failure",
+        "--report",
+        "json",
+        "--report-json-path",
+        str(report),
+        *options,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=report.parent,
+        env=os.environ
+        | {
+            "PYTHONWARNINGS": "ignore",
+            "SCHEMATHESIS_HOOKS": "tests.every.schemathesis_hooks",
+            "PYTHONPATH": str(CONTRACTS.parent),
+        },
+    )
     said, _ = await process.communicate()
     if os.environ.get("GPUAAS_FUZZ_LOG"):
         Path(os.environ["GPUAAS_FUZZ_LOG"]).write_bytes(said)
@@ -123,8 +158,10 @@ async def mistakes(f: Fuzzed) -> list[str]:
     async with httpx.AsyncClient(base_url=f.api.url) as client:
         metrics = (await client.get("/metrics")).text
     return re.findall(
-        r'^(?:gpuaas_http_undeclared_errors_total\{.*\} [1-9].*|gpuaas_http_answers_total\{.*status="500"\} .*)$', metrics,
-        re.MULTILINE)
+        r'^(?:gpuaas_http_undeclared_errors_total\{.*\} [1-9].*|gpuaas_http_answers_total\{.*status="500"\} .*)$',
+        metrics,
+        re.MULTILINE,
+    )
 
 
 @pytest.mark.timeout(3600)

@@ -11,9 +11,9 @@ from jsonschema import Draft202012Validator, FormatChecker
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
+from gpuaas.infra.http.context import Scope
 from gpuaas.infra.http.openapi import document
 from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
-from gpuaas.infra.http.context import Scope
 from gpuaas.kit.ids import new_id
 from tests.every.asking import OPERATIONS, Asking, assert_refused, best_actor, expected
 from tests.every.examples import EXAMPLES
@@ -59,7 +59,7 @@ def _names_something_of_a_tenant(op: Operation) -> bool:
     return op.scope is not Scope.PLATFORM and bool(set(op.path_params) - {"org_id", "project_id", "name"})
 
 
-@pytest.mark.parametrize("op", filter(_names_something_of_a_tenant, OPERATIONS), ids=lambda op: op.id)
+@pytest.mark.parametrize("op", [*filter(_names_something_of_a_tenant, OPERATIONS)], ids=lambda op: op.id)
 async def test_an_id_of_another_tenant_in_ones_own_organisation_is_absent(asking: Asking, op: Operation):
     """The organisation is the asker's, the rest of the path is not: the answer is that of ids that never were."""
     mine = await asking.ask(op, "owner")

@@ -22,7 +22,7 @@ from gpuaas.infra.http.request import Message, ProxyNetworks, Receive, Request
 from gpuaas.infra.http.router import Router
 from gpuaas.infra.postgres.database import AWAY, away
 from gpuaas.kit import clock, log, trace
-from gpuaas.kit.errors import Broken, Fault, Missing, NotAllowed, Unavailable
+from gpuaas.kit.errors import Broken, Fault, Invalid, Missing, NotAllowed, Unavailable
 
 Send = Callable[[Message], Awaitable[None]]
 MAX_IN_FLIGHT = 500
@@ -91,6 +91,8 @@ class App:
         self._record(request, operation, actor, answer.status if answer else 200, clock.monotonic() - started)
 
     async def _route(self, request: Request, send: Send) -> tuple[str, Actor, Answer | None]:
+        if request.ambiguity:
+            raise Invalid(Code.REQUEST_MALFORMED, f"The request can be read in two ways: {request.ambiguity}.")
         page = self._pages.get(request.path)
         if page is not None and request.method == "GET":
             return f"page {request.path}", ANONYMOUS, await page(request)

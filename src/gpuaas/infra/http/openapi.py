@@ -15,7 +15,14 @@ from gpuaas.infra.http.field_docs import describe_fields
 from gpuaas.infra.http.operation import Operation, Registry, Stream
 
 REF = "#/components/schemas/{name}"
-_ALWAYS = (Code.REQUEST_INVALID, Code.RATE_LIMITED, Code.INTERNAL, Code.OVERLOADED, Code.DEPENDENCY_UNAVAILABLE)
+_ALWAYS = (
+    Code.REQUEST_MALFORMED,
+    Code.REQUEST_INVALID,
+    Code.RATE_LIMITED,
+    Code.INTERNAL,
+    Code.OVERLOADED,
+    Code.DEPENDENCY_UNAVAILABLE,
+)
 _WITH_CREDENTIAL = (
     Code.CREDENTIAL_MISSING,
     Code.CREDENTIAL_INVALID,
@@ -51,10 +58,8 @@ CORRELATION = {
 def error_codes(op: Operation) -> list[Code]:
     """Every code the operation may answer with, from what it declares."""
     codes: list[Code] = [*_ALWAYS]
-    if op.query is not None:
-        codes.append(Code.REQUEST_MALFORMED)
-        if "cursor" in op.query.__struct_fields__:
-            codes.append(Code.CURSOR_REFUSED)
+    if op.query is not None and "cursor" in op.query.__struct_fields__:
+        codes.append(Code.CURSOR_REFUSED)
     if op.scope is not Scope.PUBLIC:
         codes += _WITH_CREDENTIAL
     if op.scope is Scope.ORG:

@@ -56,7 +56,13 @@ class Edge:
     """What all pipelines share; put together by a program's main."""
 
     def __init__(
-        self, *, db: Database, authority: Authority, policy: PolicyReader, cursor_key: bytes, parts: Parts,
+        self,
+        *,
+        db: Database,
+        authority: Authority,
+        policy: PolicyReader,
+        cursor_key: bytes,
+        parts: Parts,
         agents: AgentAuthority | None = None,
     ) -> None:
         self.db = db
@@ -76,9 +82,7 @@ class Pipeline:
     def __init__(self, operation: Operation, edge: Edge) -> None:
         self.operation = operation
         self._edge = edge
-        self._decoder = (
-            msgspec.json.Decoder(operation.body) if operation.speaks_json and operation.body else None
-        )
+        self._decoder = msgspec.json.Decoder(operation.body) if operation.speaks_json and operation.body else None
         self._query = QueryReader(operation.query) if operation.wire is Wire.JSON and operation.query else None
         self._body_name = _body_name(operation)
         self._one_time = operation.one_time_fields
@@ -132,13 +136,17 @@ class Pipeline:
     def _context(self, request: Request, actor: Actor) -> Context:
         edge = self._edge
         return self.operation.context(
-            actor=actor, correlation_id=request.correlation_id, client_ip=request.client_ip, db=edge.db,
-            policy=edge.policy, parts=edge.parts, cursors=edge.cursors, headers=request.headers,
+            actor=actor,
+            correlation_id=request.correlation_id,
+            client_ip=request.client_ip,
+            db=edge.db,
+            policy=edge.policy,
+            parts=edge.parts,
+            cursors=edge.cursors,
+            headers=request.headers,
         )
 
-    async def _try_admit(
-        self, request: Request, values: list[str], *, fresh: bool
-    ) -> tuple[Context, dict[str, Any]]:
+    async def _try_admit(self, request: Request, values: list[str], *, fresh: bool) -> tuple[Context, dict[str, Any]]:
         op = self.operation
         actor = await self._authenticate(request, fresh=fresh)
         cx = self._context(request, actor)
@@ -233,9 +241,7 @@ class Pipeline:
         async with self._edge.turns.take((cx.actor.id, key)):
             return await self._try_change(cx, key, digest, arguments)
 
-    async def _try_change(
-        self, cx: Context, key: str, digest: bytes, arguments: dict[str, Any]
-    ) -> Answer | Stream:
+    async def _try_change(self, cx: Context, key: str, digest: bytes, arguments: dict[str, Any]) -> Answer | Stream:
         op = self.operation
         for remaining in range(TRIES - 1, -1, -1):
             try:
@@ -251,7 +257,8 @@ class Pipeline:
                     raise
             except asyncpg.LockNotAvailableError as error:
                 raise Conflict(
-                    Code.REQUEST_IN_PROGRESS, "The same request, or another on the same thing, is being worked on.",
+                    Code.REQUEST_IN_PROGRESS,
+                    "The same request, or another on the same thing, is being worked on.",
                     retry_after=1,
                 ) from error
         raise AssertionError("unreachable")
@@ -306,9 +313,17 @@ class Pipeline:
         if not isinstance(subject, UUID):
             subject = next((v for v in reversed(list(arguments.values())) if isinstance(v, UUID)), None)
         return AuditEntry(
-            id=new_id(), action=op.audit or "", operation=op.id, actor_kind=actor.kind, actor_id=actor.id,
-            actor_name=actor.email or actor.name, org_id=_org_of(cx), project_id=cx.project_id_or_none,
-            subject_id=subject, correlation_id=cx.correlation_id, client_ip=cx.client_ip,
+            id=new_id(),
+            action=op.audit or "",
+            operation=op.id,
+            actor_kind=actor.kind,
+            actor_id=actor.id,
+            actor_name=actor.email or actor.name,
+            org_id=_org_of(cx),
+            project_id=cx.project_id_or_none,
+            subject_id=subject,
+            correlation_id=cx.correlation_id,
+            client_ip=cx.client_ip,
             details=_ENCODER.encode(log.scrub({**details, **cx.audit_details, "status": status})).decode(),
         )
 
@@ -361,9 +376,7 @@ def _idempotency_key(request: Request) -> str:
 
 def _replay(stored: Row, digest: bytes) -> Answer:
     if stored["request_hash"] != digest:
-        raise Refused(
-            Code.IDEMPOTENCY_KEY_REUSED, "This Idempotency-Key was used with another request. Use a new one."
-        )
+        raise Refused(Code.IDEMPOTENCY_KEY_REUSED, "This Idempotency-Key was used with another request. Use a new one.")
     return Answer(stored["status"], stored["body"], headers=((b"idempotency-replayed", b"true"),))
 
 

@@ -23,7 +23,8 @@ class QueryReader:
     def __init__(self, kind: type[Query]) -> None:
         self._kind = kind
         self._spelling = {
-            field.encode_name: pattern for field in msgspec.structs.fields(kind)
+            field.encode_name: pattern
+            for field in msgspec.structs.fields(kind)
             if (pattern := _spelling(inspect.type_info(field.type))) is not None
         }
 

@@ -17,6 +17,19 @@ from gpuaas.kit.errors import Detail, Invalid, Refused, TooLarge, Unauthenticate
 
 BODY_SECONDS = 10.0
 MAX_FIELDS = 50
+_SLASH = re.compile(rb"%2f|%5c", re.IGNORECASE)
+_ONCE = frozenset(
+    {
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"idempotency-key",
+        b"transfer-encoding",
+        b"x-correlation-id",
+    }
+)
 _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
 _AT = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")
@@ -29,6 +42,7 @@ ProxyNetworks = tuple[Any, ...]
 class Request:
     __slots__ = (
         "_receive",
+        "ambiguity",
         "client_ip",
         "correlation_id",
         "headers",
@@ -42,7 +56,10 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: bytes = scope["query_string"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        given_headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        self.headers: dict[bytes, bytes] = dict(given_headers)
+        self.ambiguity = _ambiguity(scope.get("raw_path") or b"", given_headers, self.headers)
+        """What a proxy before us may have read otherwise than we do; '' when there is nothing."""
         self.peer_certificate: bytes | None = scope.get("peer_certificate")
         self._receive = receive
         peer = scope["client"][0] if scope.get("client") else ""
@@ -97,6 +114,17 @@ class Request:
 
     def query(self) -> dict[str, str]:
         return pairs(self.query_string, "query") if self.query_string else {}
+
+
+def _ambiguity(raw_path: bytes, given: list[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> str:
+    if b"%" in raw_path and _SLASH.search(raw_path):
+        return "the path has an encoded slash"
+    if len(given) != len(headers):
+        names = [name for name, _ in given]
+        twice = next((name for name in names if name in _ONCE and names.count(name) > 1), None)
+        if twice is not None:
+            return f"the header {twice.decode()} is given twice"
+    return ""
 
 
 _PROCESS = os.urandom(8).hex()

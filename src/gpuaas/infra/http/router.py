@@ -36,7 +36,7 @@ class Router:
 
     def find(self, path: str) -> tuple[Methods, list[str]] | None:
         """The methods at a path, and the values of its parameters in order; None when there is nothing."""
-        return self._plain.get(path) or _walk(self._root, path.strip("/").split("/"), 0, [])
+        return self._plain.get(path) or _walk(self._root, path[1:].split("/"), 0, [])
 
 
 def _walk(node: Node, segments: list[str], at: int, values: list[str]) -> tuple[Methods, list[str]] | None:

@@ -1,4 +1,6 @@
-"""uvicorn as we run it: uvloop, httptools, bounded; even what is not HTTP is answered in the catalogue's shape."""
+"""uvicorn as we run it: uvloop, httptools, bounded; even what is not HTTP is answered in the catalogue's shape.
+
+Always holds: a request's head is read for a bounded time and up to a bounded size, whatever comes in its place."""
 
 import asyncio
 import socket
@@ -15,10 +17,60 @@ from gpuaas.kit.ids import new_id
 KEEP_ALIVE_SECONDS = 75
 STOP_SECONDS = 8
 BACKLOG = 1024
+HEAD_BYTES = 32 * 1024
+HEAD_SECONDS = 15.0
 
 
 class CatalogueProtocol(HttpToolsProtocol):
     """What cannot be parsed as HTTP never reaches the application; it is refused here, in the same shape."""
+
+    _in_head = True
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and not self.transport.is_closing():
+            if self._head_bytes > HEAD_BYTES:
+                self.send_400_response("")
+            elif self._head_bytes and self._head_timer is None:
+                self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        self._in_head = False
+        if self._head_bytes > HEAD_BYTES:
+            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            if size > HEAD_BYTES:
+                raise ValueError("the head is too large")  # the parser's caller refuses it
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def _start_timer(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _too_slow(self) -> None:
+        self._head_timer = None
+        if self._in_head and not self.transport.is_closing():
+            self.send_400_response("")
 
     def send_400_response(self, msg: str) -> None:
         correlation = new_id().hex
@@ -26,7 +78,7 @@ class CatalogueProtocol(HttpToolsProtocol):
             ErrorResponse(
                 error=ErrorBody(
                     code=Code.REQUEST_MALFORMED,
-                    message="This is not a well-formed HTTP request.",
+                    message="This is not a well-formed HTTP request, or its head is too large or too slow.",
                     correlation_id=correlation,
                 )
             )
@@ -47,7 +99,7 @@ def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
             port=port,
             loop="uvloop",
             http=CatalogueProtocol,
-            ws="websockets-sansio",
+            ws="none",
             lifespan="off",
             access_log=False,
             log_config=None,
@@ -57,7 +109,6 @@ def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=STOP_SECONDS,
             backlog=BACKLOG,
-            h11_max_incomplete_event_size=32 * 1024,
         )
     )
 
