@@ -55,8 +55,8 @@ async def test_what_is_not_yours_is_as_if_it_were_not(asking: Asking, op: Operat
 
 
 def _names_something_of_a_tenant(op: Operation) -> bool:
-    """The platform sees all tenants; a policy's name is nobody's."""
-    return op.scope is not Scope.PLATFORM and bool(set(op.path_params) - {"org_id", "project_id", "name"})
+    """The platform sees all tenants; a policy's name and a SKU are nobody's own."""
+    return op.scope is not Scope.PLATFORM and bool(set(op.path_params) - {"org_id", "project_id", "name", "sku_id"})
 
 
 @pytest.mark.parametrize("op", [*filter(_names_something_of_a_tenant, OPERATIONS)], ids=lambda op: op.id)

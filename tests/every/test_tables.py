@@ -309,7 +309,7 @@ async def test_the_first_wall_alone_shows_and_touches_nothing_of_another_tenant(
         scope = {"org_id": theirs.setting.org_id, "project_id": theirs.setting.project_id}
         foreign = await unwalled.send(again.but(path=theirs.example.path | scope))
         assert foreign.status_code == 404, foreign.text
-    if set(op.path_params) - {"org_id", "project_id", "name"}:
+    if set(op.path_params) - {"org_id", "project_id", "name", "sku_id"}:
         mixed = await unwalled.send(again.but(path=theirs.example.path))
         assert mixed.status_code == 404, mixed.text
     assert await rows_of(unwalled.sql, theirs.setting) == before

@@ -290,7 +290,8 @@ def _literal(value: Any) -> str:
     if isinstance(value, bytes):
         return f"'\\x{value.hex()}'"
     if isinstance(value, list):
-        return f"ARRAY[{', '.join(map(_literal, value))}]::text[]"
+        kind = "int" if value and isinstance(value[0], int) else "text"
+        return f"ARRAY[{', '.join(map(_literal, value))}]::{kind}[]"
     text = json.dumps(value) if isinstance(value, dict) else str(value)
     return "'" + text.replace("'", "''") + "'"
 
