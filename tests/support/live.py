@@ -28,6 +28,7 @@ from gpuaas.infra.signing import Purpose, Signer, SigningKeys
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.secrets import MasterKey
+from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
 from gpuaas.processes.api.server import listen, make_server, serve
 from gpuaas.processes.settings import PREFIX, Settings
@@ -129,7 +130,10 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     stop = asyncio.Event()
     async with assemble(settings) as app:
         listener = listen(settings.host, settings.port)
-        running = asyncio.create_task(serve(make_server(app, host=settings.host, port=settings.port), listener, stop))
+        work = [serve(make_server(app, host=settings.host, port=settings.port), listener, stop)]
+        if settings.agent_port:
+            work.append(serve_agents(app.edge, listen(settings.agent_host, settings.agent_port), stop))
+        running = asyncio.gather(*work)
         limits = httpx.Limits(max_connections=200, max_keepalive_connections=50)
         async with httpx.AsyncClient(base_url=settings.public_url, timeout=30, limits=limits) as client:
             await wait_ready(client)

@@ -3,6 +3,7 @@
 A secret may be given as a file: GPUAAS_MASTER_KEY_FILE. A file that others may read is refused."""
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 PREFIX = "GPUAAS_"
+_TRUST_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+PortOrNone = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 PoolSize = Annotated[int, msgspec.Meta(ge=1, le=200)]
 
 
@@ -35,6 +38,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     host: Annotated[str, _about("Address the API listens on.")] = "127.0.0.1"
     port: Annotated[Port, _about("Port the API listens on.")] = 8080
     metrics_port: Annotated[Port, _about("Port for health and metrics of programs other than the API.")] = 9090
+    agent_host: Annotated[str, _about("Address the agents' listener of the API listens on.")] = "127.0.0.1"
+    agent_port: Annotated[PortOrNone, _about("Port of the agents' listener; 0: there is none.")] = 0
+    agent_url: Annotated[
+        str, _about("Where agents reach it (https); empty: the public URL's host, at the agents' port.")
+    ] = ""
+    trust_domain: Annotated[
+        str, _about("Names this installation in nodes' certificates: spiffe://…/node/<id>. It stays as it is.")
+    ] = "gpuaas.internal"
     trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""
     issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
     oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
@@ -55,6 +66,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def issuer(self) -> str:
         return self.issuer_url or self.public_url.rstrip("/") + "/oidc"
+
+    @property
+    def agents_url(self) -> str:
+        host = urlsplit(self.public_url).hostname or "localhost"
+        return self.agent_url.rstrip("/") or f"https://{f'[{host}]' if ':' in host else host}:{self.agent_port}"
 
     @property
     def app_role(self) -> str:
@@ -97,6 +113,7 @@ def _check(settings: Settings) -> None:
         ("nats_url", ("nats", "tls")),
         ("public_url", ("http", "https")),
         ("issuer_url", ("http", "https")),
+        ("agent_url", ("https",)),
     ):
         value = getattr(settings, name)
         if value and urlsplit(value).scheme not in schemes:
@@ -108,6 +125,8 @@ def _check(settings: Settings) -> None:
     ):
         if getattr(settings, name) not in words:
             raise SettingsError(f"{PREFIX}{name.upper()} must be one of {', '.join(words)}")
+    if not _TRUST_DOMAIN.fullmatch(settings.trust_domain):
+        raise SettingsError(f"{PREFIX}TRUST_DOMAIN must be a name like gpuaas.example.com, in lower case")
     from gpuaas.kit.secrets import MasterKey
 
     try:

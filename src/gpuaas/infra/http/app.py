@@ -26,6 +26,7 @@ from gpuaas.kit.errors import Broken, Fault, Invalid, Missing, NotAllowed, Unava
 
 Send = Callable[[Message], Awaitable[None]]
 MAX_IN_FLIGHT = 500
+MAX_AGENTS_IN_FLIGHT = 10_000  # nearly all of them wait for a task, which costs nothing
 METER = RequestMeter()
 REGISTRY.register(METER)
 UNDECLARED = Counter("gpuaas_http_undeclared_errors", "Errors an operation did not declare.", ["operation", "code"])
@@ -51,7 +52,8 @@ class App:
         self._router = Router()
         self._pages = pages
         self._proxies = proxies
-        self._in_flight = 0
+        self.edge = edge
+        self._in_flight, self._most = 0, MAX_AGENTS_IN_FLIGHT if agents else MAX_IN_FLIGHT
         self._declared: dict[str, frozenset[str]] = {}
         for operation in registry.all():
             if (operation.scope is Scope.AGENT) is not agents:
@@ -74,7 +76,7 @@ class App:
         self._in_flight += 1
         operation, actor, answer = "none", ANONYMOUS, None
         try:
-            if self._in_flight > MAX_IN_FLIGHT:
+            if self._in_flight > self._most:
                 raise Unavailable(Code.OVERLOADED, "Too many requests are waiting. Try again.", retry_after=1)
             operation, actor, answer = await self._route(request, send)
         except Fault as fault:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from uuid import UUID
 
 import msgspec
 
@@ -11,8 +12,11 @@ from gpuaas.domains import load_routes
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
+from gpuaas.domains.pki.agents.service import CertificateHolders
+from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_follow
+from gpuaas.infra.ca.builtin import BuiltInCa
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
@@ -25,6 +29,7 @@ from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
+from gpuaas.infra.postgres.tx import Tx
 from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
@@ -89,7 +94,16 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     parts.add(
         AuthConfig(issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience)
     )
-    return Edge(db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts)
+    parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
+    agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, allowed=_node_allowed)
+    return Edge(
+        db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts, agents=agents
+    )
+
+
+async def _node_allowed(tx: Tx, node_id: UUID) -> bool:
+    """Until nodes can be disabled: whoever holds a certificate may speak."""
+    return True
 
 
 def _issuer(settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp) -> tuple[KeyCache, OidcClient]:

@@ -9,6 +9,7 @@ import sys
 import uvloop
 
 from gpuaas.kit import log, trace
+from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
 from gpuaas.processes.api.server import listen, make_server, serve
 from gpuaas.processes.settings import Settings, SettingsError, load_settings
@@ -23,24 +24,35 @@ def main(argv: list[str]) -> int:
     except SettingsError as error:
         sys.stderr.write(f"gpuaas api: {error}\n")
         return 2
-    try:
-        listener = listen(settings.host, settings.port)
-    except OSError as error:
-        sys.stderr.write(f"gpuaas api: cannot listen on {settings.host} port {settings.port}: {error.strerror}\n")
-        return 1
+    listeners: list[socket.socket] = []
+    for host, port in _addresses(settings):
+        try:
+            listeners.append(listen(host, port))
+        except OSError as error:
+            sys.stderr.write(f"gpuaas api: cannot listen on {host} port {port}: {error.strerror}\n")
+            return 1
     log.configure("api", level=settings.log_level, form=settings.log_format)
     trace.configure("api", settings.otlp_endpoint)
     try:
-        uvloop.run(_run(settings, listener))
+        uvloop.run(_run(settings, *listeners))
     finally:
         log.flush_access()
         trace.shutdown()
     return 0
 
 
-async def _run(settings: Settings, listener: socket.socket) -> None:
+def _addresses(settings: Settings) -> list[tuple[str, int]]:
+    agents = [(settings.agent_host, settings.agent_port)] if settings.agent_port else []
+    return [(settings.host, settings.port), *agents]
+
+
+async def _run(settings: Settings, listener: socket.socket, agents: socket.socket | None = None) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with assemble(settings) as app:
-        await serve(make_server(app, host=settings.host, port=settings.port), listener, stop)
+        server = make_server(app, host=settings.host, port=settings.port)
+        work = [serve(server, listener, stop)]
+        if agents is not None:
+            work.append(serve_agents(app.edge, agents, stop))
+        await asyncio.gather(*work)

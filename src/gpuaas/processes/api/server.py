@@ -4,6 +4,8 @@ Always holds: a request's head is read for a bounded time and up to a bounded si
 
 import asyncio
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -92,7 +94,7 @@ class CatalogueProtocol(HttpToolsProtocol):
 
 
 def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
-    return uvicorn.Server(
+    return QuietServer(
         uvicorn.Config(
             app,
             host=host,
@@ -124,12 +126,21 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class QuietServer(uvicorn.Server):
+    """Leaves the process's signals to main: it stops when it is told to, and there may be two of it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 async def serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.Event) -> None:
-    """Serve until `stop`."""
+    """Serve until `stop`. Whatever ends it, others who wait for the same are told to end, too."""
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True
+    stop.set()
     stopping.cancel()
     await serving
 
@@ -140,8 +151,8 @@ class AgentProtocol(CatalogueProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
-        self._peer_certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        self.peer_certificate: bytes | None = tls.getpeercert(binary_form=True) if tls is not None else None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["peer_certificate"] = self._peer_certificate  # type: ignore[typeddict-unknown-key] # our own key
+        self.scope["peer_certificate"] = self.peer_certificate  # type: ignore[typeddict-unknown-key] # our own key
