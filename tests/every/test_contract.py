@@ -83,7 +83,7 @@ class Fuzzed:
 @pytest.fixture
 async def fuzzed(api_process: ApiProcess, database: DatabaseUrls, tmp_path: Path) -> AsyncIterator[Fuzzed]:
     connection = await asyncpg.connect(database.superuser)
-    s = await make_setting(connection, api_process.settings.issuer)
+    s = await make_setting(connection, api_process.settings.realm)
     owner = s.people["owner"]
     await connection.execute("UPDATE users SET platform_roles = '{platform-admin}' WHERE id = $1", owner.id)
     token = (await mint_for(api_process.settings, database.app))(owner)
@@ -164,6 +164,7 @@ async def mistakes(f: Fuzzed) -> list[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("known", [True, False], ids=["what is there", "whatever fits"])
 async def test_the_api_does_what_the_contract_says(fuzzed: Fuzzed, tmp_path: Path, known: bool):
@@ -171,6 +172,7 @@ async def test_the_api_does_what_the_contract_says(fuzzed: Fuzzed, tmp_path: Pat
     await fuzz(fuzzed, tmp_path / "report.json", "--phases", "examples,coverage,fuzzing", *excluded, known=known)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("group", LAST, ids=lambda group: group[0])
 async def test_what_takes_away_what_others_need_does_what_the_contract_says(
