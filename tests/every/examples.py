@@ -447,4 +447,7 @@ async def _family(s: Setting, client_id: str) -> UUID:
     return family_id
 
 
-from tests.every import fleet_examples  # noqa: E402, F401 # the fleet's, in a file of their own
+from tests.every import (  # noqa: E402 # the fleet's, in files of their own
+    fleet_examples,  # noqa: F401
+    node_examples,  # noqa: F401
+)

@@ -32,6 +32,7 @@ from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import SERVICE_KEY_PREFIX, MasterKey, new_token, token_hash
+from gpuaas.ports.policy import PolicyReader
 from gpuaas.processes.api.server import listen, make_server, serve
 
 CALLBACK = "http://127.0.0.1:45678/callback"
@@ -40,7 +41,7 @@ SCOPE = "openid profile email"
 __all__ = ["issuer_routes"]
 
 
-class WrittenPolicy:
+class WrittenPolicy(PolicyReader):
     """Implements `ports.policy.PolicyReader`: the defaults, but for what a test writes down. Lanes are wide open."""
 
     def __init__(self) -> None:

@@ -2,6 +2,7 @@
 
 A secret may be given as a file: GPUAAS_MASTER_KEY_FILE. A file that others may read is refused."""
 
+import base64
 import os
 import re
 import stat
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 PREFIX = "GPUAAS_"
+SEED_BYTES = 32
 _TRUST_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 PortOrNone = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -46,6 +48,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trust_domain: Annotated[
         str, _about("Names this installation in nodes' certificates: spiffe://…/node/<id>. It stays as it is.")
     ] = "gpuaas.internal"
+    task_signing_key: Annotated[
+        str, _about("32 random bytes in base64: signs what nodes are asked. For the worker alone.", secret=True)
+    ] = ""
+    task_signing_key_previous: Annotated[
+        str, _about("The key it follows, given until every worker has the new one.", secret=True)
+    ] = ""
     trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""
     issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
     oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
@@ -127,12 +135,22 @@ def _check(settings: Settings) -> None:
             raise SettingsError(f"{PREFIX}{name.upper()} must be one of {', '.join(words)}")
     if not _TRUST_DOMAIN.fullmatch(settings.trust_domain):
         raise SettingsError(f"{PREFIX}TRUST_DOMAIN must be a name like gpuaas.example.com, in lower case")
+    for name in ("task_signing_key", "task_signing_key_previous"):
+        if not _is_seed(getattr(settings, name)):
+            raise SettingsError(f"{PREFIX}{name.upper()} must be 32 random bytes in base64: openssl rand -base64 32")
     from gpuaas.kit.secrets import MasterKey
 
     try:
         MasterKey.from_text(settings.master_key)
     except ValueError:
         raise SettingsError(f"{PREFIX}MASTER_KEY must be 32 random bytes in base64: openssl rand -base64 32") from None
+
+
+def _is_seed(text: str) -> bool:
+    try:
+        return not text or len(base64.b64decode(text, validate=True)) == SEED_BYTES
+    except ValueError:
+        return False
 
 
 def _secret_file(variable: str, path: str) -> str:

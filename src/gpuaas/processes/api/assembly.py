@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from uuid import UUID
 
 import msgspec
 
@@ -12,6 +11,7 @@ from gpuaas.domains import load_routes
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
+from gpuaas.domains.nodes.registry.service import node_allowed
 from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.policy.reader import MemoryPolicy
@@ -29,10 +29,10 @@ from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
-from gpuaas.infra.postgres.tx import Tx
 from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
+from gpuaas.processes.api.fleet import FleetTalk
 from gpuaas.processes.api.pages import pages, probes
 from gpuaas.processes.settings import Settings
 
@@ -48,11 +48,12 @@ async def assemble(settings: Settings) -> AsyncIterator[App]:
     health = DatabaseHealth(db)
     own = OwnIssuer()
     http = BoundedHttp(own)
-    background = asyncio.create_task(_keep_up(health, db, policy))
+    talk = FleetTalk(settings, db, policy)
+    background = asyncio.gather(_keep_up(health, db, policy), talk.run())
     try:
         own.app = App(
             REGISTRY,
-            _edge(settings, db, policy, http),
+            _edge(settings, db, policy, http, talk),
             pages=pages(probes(health, policy), settings.public_url),
             proxies=proxy_networks(settings.trusted_proxies),
         )
@@ -71,7 +72,7 @@ async def _keep_up(health: DatabaseHealth, db: Database, policy: MemoryPolicy) -
     await policy_follow(db, policy)
 
 
-def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedHttp) -> Edge:
+def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedHttp, talk: FleetTalk) -> Edge:
     master = MasterKey.from_text(settings.master_key)
     signing = SigningKeys(master)
     keys, client = _issuer(settings, db, signing, http)
@@ -94,16 +95,12 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     parts.add(
         AuthConfig(issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience)
     )
+    talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
-    agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, allowed=_node_allowed)
+    agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, allowed=node_allowed)
     return Edge(
         db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts, agents=agents
     )
-
-
-async def _node_allowed(tx: Tx, node_id: UUID) -> bool:
-    """Until nodes can be disabled: whoever holds a certificate may speak."""
-    return True
 
 
 def _issuer(settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp) -> tuple[KeyCache, OidcClient]:

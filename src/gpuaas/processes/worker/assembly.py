@@ -5,14 +5,18 @@ from typing import Any
 
 from gpuaas.domains import load_handlers
 from gpuaas.domains.issuer.provider import Issuer
+from gpuaas.domains.nodes.tasks.handlers import tasks_follow
+from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_follow
 from gpuaas.infra.events import HANDLERS, HandlerRegistry
 from gpuaas.infra.nats.bus import Bus
+from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.nats.publish import Publisher
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.retention import Retention
 from gpuaas.infra.signing import SigningKeys
+from gpuaas.kit import log
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
 from gpuaas.processes.settings import Settings
@@ -32,10 +36,18 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         SigningKeys(master),
         HANDLERS,
         Issuer.at(settings.public_url),
+        NatsHints(bus),
     )
     return parts, HANDLERS
 
 
 def background(parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """What runs beside reactions and timers, in every worker."""
-    return [policy_follow(parts.get(Database), parts.get(MemoryPolicy))]
+    db, hints, settings = parts.get(Database), parts.get(NatsHints), parts.get(Settings)
+    work = [policy_follow(db, parts.get(MemoryPolicy)), hints.run()]
+    if settings.task_signing_key:
+        signer = TaskSigner.from_text(settings.task_signing_key, settings.task_signing_key_previous)
+        work.append(tasks_follow(db, signer, hints))
+    else:
+        log.get_logger().warning("no task-signing key: this worker asks nothing of nodes")
+    return work

@@ -1,0 +1,1 @@
+"""Nodes: enrolled machines, what they are asked to do, how they are."""

@@ -1,0 +1,107 @@
+"""The fleet as operators look at it: slots with why each can or cannot be sold, and a summary. Derived on each look."""
+
+from collections import Counter
+from collections.abc import Sequence
+from uuid import UUID
+
+from gpuaas.contracts.http.base import Page
+from gpuaas.contracts.http.nodes import FleetHealth, NodeSlotView, Quarantine, SlotListQuery, Trouble
+from gpuaas.domains.inventory import service as inventory
+from gpuaas.domains.inventory.models import Slot
+from gpuaas.domains.nodes.health import service
+from gpuaas.domains.nodes.health.models import SlotQuarantineRow
+from gpuaas.domains.nodes.registry import service as registry
+from gpuaas.domains.nodes.registry.models import Node, Wanted
+from gpuaas.domains.nodes.registry.sellability import why_node_not, why_slot_not
+from gpuaas.domains.nodes.tasks import service as tasks
+from gpuaas.infra.http.context import PlatformContext
+from gpuaas.infra.http.listing import after
+from gpuaas.infra.postgres.tx import NIL, Tx
+
+MAX_TROUBLES = 200
+NODES_AT_ONCE = 500
+
+
+async def slot_page(cx: PlatformContext, query: SlotListQuery) -> Page[NodeSlotView]:
+    """Whole nodes to a page, so that siblings are seen together; the cursor is the last node."""
+    lease = cx.policy.number("nodes.lease_seconds")
+    if query.node_id is not None:
+        views = await slot_views(cx.tx, [await registry.node_get(cx.tx, query.node_id, lease=lease)])
+        return Page(items=_wanted(views, query))
+    items: list[NodeSlotView] = []
+    last = after(cx, query)
+    while len(items) < query.limit:
+        nodes = await registry.list_all(cx.tx, Wanted(), lease=lease, after=last, limit=max(1, query.limit // 8))
+        if not nodes:
+            return Page(items=items)
+        items += _wanted(await slot_views(cx.tx, nodes), query)
+        last = nodes[-1].id
+    return Page(items=items, next_cursor=cx.next_cursor(last))
+
+
+async def slot_shown(cx: PlatformContext, slot: Slot) -> NodeSlotView:
+    node = await registry.node_get(cx.tx, slot.node_id, lease=cx.policy.number("nodes.lease_seconds"))
+    return next(view for view in await slot_views(cx.tx, [node]) if view.id == slot.id)
+
+
+async def slot_views(tx: Tx, nodes: Sequence[Node]) -> list[NodeSlotView]:
+    by_id = {node.id: node for node in nodes}
+    slots = await inventory.slots_of(tx, list(by_id))
+    open_ones = await service.open_of_slots(tx, [slot.id for slot in slots])
+    strikes = await service.strikes(tx, [slot.serial for slot in slots])
+    return [
+        _slot_view(by_id[slot.node_id], slot, open_ones.get(slot.id), strikes.get(slot.serial, 0)) for slot in slots
+    ]
+
+
+async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:
+    states: Counter[str] = Counter()
+    liveness: Counter[str] = Counter()
+    for state, alive, count in await registry.counts(tx, lease=lease):
+        states[state] += count
+        liveness[alive] += count
+    slots = sellable = 0
+    troubles: list[Trouble] = []
+    last: UUID = NIL
+    while True:
+        nodes = await registry.list_all(tx, Wanted(), lease=lease, after=last, limit=NODES_AT_ONCE)
+        if not nodes:
+            break
+        views = await slot_views(tx, nodes)
+        slots, sellable = slots + len(views), sellable + sum(view.sellable for view in views)
+        troubles += _troubles(nodes, views)
+        last = nodes[-1].id
+    troubles.sort(key=lambda trouble: not any("quarantine" in reason for reason in trouble.why_not))
+    return FleetHealth(
+        ok=not troubles, nodes=states.total(), by_state=dict(states), by_liveness=dict(liveness), slots=slots,
+        slots_sellable=sellable, slots_quarantined=await service.open_count(tx),
+        tasks_open=await tasks.open_count(tx), troubles=troubles[:MAX_TROUBLES])
+
+
+def _troubles(nodes: Sequence[Node], views: Sequence[NodeSlotView]) -> list[Trouble]:
+    """What is the matter with whole nodes, and with single GPUs of nodes that are well."""
+    reasons = {node.id: why_node_not(node) for node in nodes}
+    found = [
+        Trouble(node_id=node.id, node_name=node.name, slot_id=None, serial="", why_not=reasons[node.id])
+        for node in nodes if reasons[node.id]
+    ]
+    for view in views:
+        own = [reason for reason in view.why_not if reason not in reasons[view.node_id]]  # type: ignore[index] # an id of ours
+        if own:
+            found.append(Trouble(
+                node_id=view.node_id, node_name=view.node_name, slot_id=view.id, serial=view.serial, why_not=own))
+    return found
+
+
+def _slot_view(node: Node, slot: Slot, held: SlotQuarantineRow | None, strikes: int) -> NodeSlotView:
+    why_not = why_slot_not(node, present=slot.present, quarantine_reason=held.reason if held else None)
+    return NodeSlotView(
+        id=slot.id, node_id=slot.node_id, node_name=node.name, index=slot.gpu_index, serial=slot.serial,
+        model=slot.model, memory_bytes=slot.memory_bytes, numa=slot.numa, address=slot.address,
+        nvme=slot.nvme_address, fabric=slot.fabric_address, present=slot.present, sellable=not why_not,
+        why_not=why_not, strikes=strikes,
+        quarantine=Quarantine(reason=held.reason, detail=held.detail, since=held.since) if held else None)
+
+
+def _wanted(views: list[NodeSlotView], query: SlotListQuery) -> list[NodeSlotView]:
+    return [view for view in views if query.sellable is None or view.sellable is query.sellable]

@@ -1,0 +1,42 @@
+"""What a health report means: pure."""
+
+from gpuaas.contracts.tasks.topology import Check, FaultKind, GpuFault, GpuHealth, HostHealth
+
+MAX_TEXT = 300
+
+
+def host_verdict(health: HostHealth) -> tuple[bool, str]:
+    """Whether the host itself is well. A sick GPU is not the host's sickness: its siblings stay sellable."""
+    failed = failures(health.checks)
+    if failed:
+        return False, failed
+    if not health.healthy and all(gpu.healthy for gpu in health.gpus):
+        return False, "the agent says so, without a check that failed"
+    return True, ""
+
+
+def gpu_verdict(gpu: GpuHealth) -> tuple[bool, str]:
+    failed = failures(gpu.checks)
+    if failed or not gpu.healthy:
+        return False, failed or "the agent says so, without a check that failed"
+    return True, ""
+
+
+def failures(checks: list[Check]) -> str:
+    """The failed ones, in words."""
+    failed = [f"{check.name}: {check.detail}" if check.detail else check.name for check in checks if not check.passed]
+    return "; ".join(failed)[:MAX_TEXT]
+
+
+def quarantines(fault: GpuFault) -> bool:
+    """A tenant's program that crashes says nothing of the GPU; all else does."""
+    return fault.kind is not FaultKind.APPLICATION
+
+
+def heals_by_itself(fault: GpuFault, strikes: int, strikes_max: int) -> bool:
+    """Whether a check under load may follow without an operator: gone after a reset, and not too often."""
+    return fault.kind is FaultKind.RESETTABLE and strikes < strikes_max
+
+
+def breaker_trips(failed_in_a_row: int, allowed: int) -> bool:
+    return failed_in_a_row >= allowed

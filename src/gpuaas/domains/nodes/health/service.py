@@ -1,0 +1,178 @@
+"""The verbs of health: take faults and checks in, quarantine, return.
+
+Always holds: a GPU with a fault that is not its tenant's program's is in quarantine before the fault is acknowledged;
+its siblings stay sellable; it returns only through a check under load that was asked for after the fault and passed;
+strikes stay with the serial number."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from uuid import UUID
+
+import msgspec
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.events.provisioning import SlotQuarantined, SlotReturned
+from gpuaas.contracts.http.nodes import NodeState, TaskState
+from gpuaas.contracts.tasks.catalogue import HealthCheck, HealthResult, UserProvision
+from gpuaas.contracts.tasks.topology import GpuFault, GpuHealth
+from gpuaas.domains.inventory import service as inventory
+from gpuaas.domains.inventory.models import Slot
+from gpuaas.domains.nodes.health import judgement, store
+from gpuaas.domains.nodes.health.models import Entry, SlotQuarantineRow
+from gpuaas.domains.nodes.plausible import require_plausible
+from gpuaas.domains.nodes.registry import service as registry
+from gpuaas.domains.nodes.tasks import service as tasks
+from gpuaas.domains.nodes.tasks.models import TaskRow
+from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit.errors import Conflict
+from gpuaas.kit.ids import NodeId, SlotId
+
+FAILED_CHECK = "health_check_failed"
+PROVISIONS_FAILED = "provisions_failed"
+PROVISIONS = (UserProvision.TYPE,)
+FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+
+history = store.history
+prune = store.prune
+open_of_slots = store.open_of_slots
+open_count = store.open_count
+strikes = store.strikes
+
+
+# faults --------------------------------------------------------------------------------------------------------------
+async def faults_tell(tx: Tx, node_id: UUID, faults: Sequence[GpuFault], *, strikes_max: int) -> None:
+    """Faults as the node's drivers tell them, each once. Serials that are not of this node's slots are only noted."""
+    for fault in faults:
+        require_plausible(fault.at, "faults.at")
+    for fault in await store.faults_add(tx, node_id, faults):
+        await store.note(tx, node_id, [Entry(
+            serial=fault.serial, kind="fault", good=False, code=fault.code, detail=f"{fault.kind}: {fault.detail}")])
+        if not judgement.quarantines(fault):
+            continue
+        slot = await _slot(tx, node_id, fault.serial)
+        if slot is None:
+            continue
+        opened = await _quarantine(
+            tx, slot, reason=fault.code, detail=fault.detail, evidence=msgspec.to_builtins(fault), strike=True)
+        if opened is None:
+            await store.forget_check(tx, slot.id)
+        elif judgement.heals_by_itself(fault, await _strikes_of(tx, slot.serial), strikes_max):
+            await _check_for_return(tx, opened)
+
+
+# checks --------------------------------------------------------------------------------------------------------------
+async def check_ended(tx: Tx, task: TaskRow, *, strikes_max: int) -> None:
+    """A health check has ended: what it found is noted, sick GPUs are quarantined, proven ones return."""
+    at = task.ended_at or task.created_at
+    if task.state is not TaskState.DONE:
+        if task.state is TaskState.FAILED:
+            await registry.node_checked(tx, task.node_id, False, f"the check failed: {task.reason}", at)
+        return
+    wanted, result = tasks.arguments_of(task), tasks.result_of(task, await tasks.task_story(tx, task.id))
+    if not isinstance(wanted, HealthCheck) or not isinstance(result, HealthResult):
+        raise TypeError(f"task {task.id} is not a health check")
+    kind = "load_check" if wanted.load else "check"
+    well, detail = judgement.host_verdict(result.health)
+    await registry.node_checked(tx, task.node_id, well, detail, at)
+    await store.note(tx, task.node_id, [Entry(serial="", kind=kind, good=well, detail=detail)])
+    sick = 0
+    for gpu in result.health.gpus:
+        sick += not await _gpu_checked(tx, task, gpu, load=wanted.load)
+    if result.health.faults:
+        await faults_tell(tx, task.node_id, result.health.faults, strikes_max=strikes_max)
+    of_all = wanted.load and not wanted.serials and task.subject_id == task.node_id
+    if of_all and well and not sick and result.health.gpus and not result.health.faults:
+        await registry.node_give_back(tx, task.node_id)
+
+
+async def _gpu_checked(tx: Tx, task: TaskRow, gpu: GpuHealth, *, load: bool) -> bool:
+    well, detail = judgement.gpu_verdict(gpu)
+    await store.note(tx, task.node_id, [Entry(
+        serial=gpu.serial, kind="load_check" if load else "check", good=well, detail=detail)])
+    slot = await _slot(tx, task.node_id, gpu.serial)
+    if slot is None:
+        return well
+    if not well:
+        await _quarantine(tx, slot, reason=FAILED_CHECK, detail=detail, evidence=msgspec.to_builtins(gpu), strike=True)
+    elif load:
+        returned = await store.give_back(tx, task.node_id, gpu.serial, task.id)
+        if returned is not None:
+            await store.note(tx, task.node_id, [Entry(serial=gpu.serial, kind="returned", good=True)])
+            tx.emit(SlotReturned(node_id=task.node_id, slot_id=slot.id, serial=gpu.serial), subject_id=slot.id)
+    return well
+
+
+# quarantine ----------------------------------------------------------------------------------------------------------
+async def slot_quarantine(tx: Tx, slot_id: UUID, reason: str) -> Slot:
+    """By an operator: no strike, and no return without him."""
+    slot = await inventory.slot_get(tx, SlotId(slot_id))
+    if await _quarantine(tx, slot, reason="operator", detail=reason, evidence={}, strike=False) is None:
+        raise Conflict(Code.SLOT_QUARANTINED, "The slot is in quarantine already.")
+    return slot
+
+
+async def slot_return(tx: Tx, slot_id: UUID) -> TaskRow:
+    """Ask for the check under load through which the slot returns, if it passes."""
+    await inventory.slot_get(tx, SlotId(slot_id))
+    found = await store.open_of_slot(tx, slot_id)
+    if found is None:
+        raise Conflict(Code.SLOT_NOT_QUARANTINED, "The slot is not in quarantine.")
+    return await _check_for_return(tx, found)
+
+
+async def node_return(tx: Tx, node_id: UUID) -> TaskRow:
+    """Ask for the check under load of all its GPUs through which a node returns, if it passes."""
+    node = await registry.node_get(tx, node_id)
+    if node.quarantine_reason is None:
+        raise Conflict(Code.NODE_NOT_QUARANTINED, "The node is not in quarantine.")
+    if node.state is not NodeState.ACTIVE:
+        raise Conflict(Code.STATE_MOVE_REFUSED, f"The node is {node.state}.")
+    return await tasks.task_create(tx, node_id, HealthCheck(load=True), subject_id=node_id)
+
+
+async def provision_ended(tx: Tx, task: TaskRow, *, allowed: int) -> None:
+    """The circuit breaker: so many failures in a row, and the node is taken out with what shows it."""
+    if task.state not in FAILURES:
+        return
+    node = await registry.node_get(tx, task.node_id)
+    last = await tasks.recent_of_types(
+        tx, task.node_id, PROVISIONS, after=node.returned_at or _LONG_AGO, limit=allowed)
+    failed = [(task_id, reason) for state, task_id, reason in last if state in FAILURES]
+    if len(failed) == len(last) and judgement.breaker_trips(len(failed), allowed):
+        detail = "; ".join(f"task {task_id}: {reason}" for task_id, reason in failed)
+        if await registry.node_quarantine(tx, task.node_id, PROVISIONS_FAILED, detail):
+            await store.note(tx, task.node_id, [Entry(
+                serial="", kind="quarantined", good=False, code=PROVISIONS_FAILED, detail=detail[:500])])
+
+
+async def _quarantine(
+    tx: Tx, slot: Slot, *, reason: str, detail: str, evidence: object, strike: bool
+) -> SlotQuarantineRow | None:
+    opened = await store.quarantine(
+        tx, slot_id=slot.id, node_id=slot.node_id, serial=slot.serial, reason=reason, detail=detail,
+        evidence=msgspec.json.encode(evidence).decode(), strike=strike)
+    if opened is None:
+        return None
+    await store.note(tx, slot.node_id, [Entry(
+        serial=slot.serial, kind="quarantined", good=False, code=reason, detail=detail)])
+    tx.emit(SlotQuarantined(
+        node_id=slot.node_id, slot_id=slot.id, serial=slot.serial, reason=reason,
+        strikes=await _strikes_of(tx, slot.serial)), subject_id=slot.id)
+    return opened
+
+
+async def _check_for_return(tx: Tx, quarantine: SlotQuarantineRow) -> TaskRow:
+    task = await tasks.task_create(
+        tx, quarantine.node_id, HealthCheck(serials=[quarantine.serial], load=True), subject_id=quarantine.slot_id)
+    await store.checking(tx, quarantine.id, task.id)
+    return task
+
+
+async def _slot(tx: Tx, node_id: UUID, serial: str) -> Slot | None:
+    """The node's own; another node's GPU is as if it were not."""
+    return next((slot for slot in await inventory.slots_of(tx, [NodeId(node_id)]) if slot.serial == serial), None)
+
+
+async def _strikes_of(tx: Tx, serial: str) -> int:
+    return (await store.strikes(tx, [serial])).get(serial, 0)

@@ -1,0 +1,48 @@
+"""What the API needs beside the database to speak with agents: hints that wake those who wait, and heartbeats gathered
+for a moment."""
+
+import asyncio
+from collections.abc import Collection
+from uuid import UUID
+
+from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.registry.models import Addresses
+from gpuaas.domains.nodes.tasks import service as tasks
+from gpuaas.domains.nodes.tasks.waiting import TaskWaiters
+from gpuaas.infra.nats.bus import Bus
+from gpuaas.infra.nats.hints import NatsHints
+from gpuaas.infra.postgres.database import Database
+from gpuaas.infra.postgres.tx import PLATFORM, Sight
+from gpuaas.kit.parts import Parts
+from gpuaas.ports.policy import PolicyReader
+from gpuaas.processes.settings import Settings
+
+_EVERYTHING = Sight(PLATFORM)
+
+
+class FleetTalk:
+    def __init__(self, settings: Settings, db: Database, policy: PolicyReader) -> None:
+        self._db = db
+        self._bus = Bus(settings.nats_url, "api")
+        self._hints = NatsHints(self._bus)
+        self._waiters = TaskWaiters(self._hints)
+        self._heartbeats = Heartbeats(db, policy)
+        self._addresses = Addresses(public_url=settings.public_url.rstrip("/"))
+
+    def add_to(self, parts: Parts) -> None:
+        for part in (self._hints, self._waiters, self._heartbeats, self._addresses):
+            parts.add(part)
+
+    async def run(self) -> None:
+        """Until cancelled. The API serves whether or not NATS is there: then agents wait up to a second longer."""
+        self._bus.start()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hints.run())
+                group.create_task(self._waiters.follow(self._look))
+        finally:
+            await self._bus.stop()
+
+    async def _look(self, nodes: Collection[UUID]) -> list[UUID]:
+        async with self._db.read(_EVERYTHING) as tx:
+            return await tasks.nodes_with_work(tx, list(nodes))
