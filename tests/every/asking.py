@@ -88,7 +88,7 @@ class Asking:
         self.master = MasterKey.from_text(live.settings.master_key)
 
     async def setting(self) -> Setting:
-        return await make_setting(self.sql, self.live.settings.issuer)
+        return await make_setting(self.sql, self.live.settings.realm)
 
     async def ask(self, op: Operation, actor: str, setting: Setting | None = None) -> Ask:
         """The example of an operation, by this actor, in a setting of its own unless one is given."""

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from gpuaas.contracts.tokens import BUILT_IN
+
 PREFIX = "GPUAAS_"
 SEED_BYTES = 32
 _TRUST_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -79,6 +81,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def agents_url(self) -> str:
         host = urlsplit(self.public_url).hostname or "localhost"
         return self.agent_url.rstrip("/") or f"https://{f'[{host}]' if ':' in host else host}:{self.agent_port}"
+
+    @property
+    def realm(self) -> str:
+        """How the issuer is called in users' rows."""
+        return BUILT_IN if self.builtin_issuer else self.issuer_url
 
     @property
     def app_role(self) -> str:

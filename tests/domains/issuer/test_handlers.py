@@ -6,6 +6,7 @@ import msgspec
 
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.platform import UserDisabled
+from gpuaas.contracts.tokens import BUILT_IN
 from gpuaas.domains.issuer import handlers
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock
@@ -28,14 +29,14 @@ async def disable(site: Site, issuer: str, subject: str) -> None:
         payload=msgspec.Raw(msgspec.json.encode(event)),
     )
     async with site.db.transaction(Sight(PLATFORM), "test") as tx:
-        await handlers.sessions_end(tx, event, envelope, site.parts)
+        await handlers.sessions_end(tx, event, envelope)
 
 
 async def test_a_disabled_user_is_logged_out_everywhere(site: Site) -> None:
     person, browser, login = await site.account(), site.browser(), Login(site, scope="openid offline_access")
     tokens = (await login.exchange(await browser.log_in(login, person))).json()
-    await disable(site, site.issuer, person.subject)
-    await disable(site, site.issuer, person.subject)
+    await disable(site, BUILT_IN, person.subject)
+    await disable(site, BUILT_IN, person.subject)
     assert not await site.accepted(tokens["access_token"])
     assert (await site.refresh(tokens["refresh_token"])).status_code == 400
     assert (await browser.open(Login(site).url)).status_code == 200

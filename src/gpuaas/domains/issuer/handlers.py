@@ -4,8 +4,8 @@ from uuid import UUID
 
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.platform import UserDisabled
+from gpuaas.contracts.tokens import BUILT_IN
 from gpuaas.domains.issuer import service
-from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.infra.events import reaction, timer
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
@@ -13,9 +13,9 @@ from gpuaas.kit.parts import Parts
 
 
 @reaction("issuer.sessions_end", to=UserDisabled)
-async def sessions_end(tx: Tx, event: UserDisabled, envelope: Envelope, parts: Parts) -> None:
+async def sessions_end(tx: Tx, event: UserDisabled, envelope: Envelope) -> None:
     """Subjects of other issuers are theirs to log out; ours are account ids."""
-    if event.issuer == parts.get(Issuer).url:
+    if event.issuer == BUILT_IN:
         await service.all_end(tx, UUID(event.subject), "user disabled")
 
 

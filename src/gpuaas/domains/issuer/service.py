@@ -10,6 +10,7 @@ import msgspec
 
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.error_codes import CATALOGUE, Code
+from gpuaas.contracts.tokens import BUILT_IN
 from gpuaas.domains.identity.sessions import service as credentials
 from gpuaas.domains.issuer.accounts import service as accounts
 from gpuaas.domains.issuer.accounts.models import Account
@@ -69,7 +70,7 @@ async def password_change_prepare(
 ) -> PasswordChanging:
     """Before the transaction: is it his password, and is the new one acceptable?"""
     async with db.read(Sight()) as tx:
-        family = await grants.family_of_token(tx, actor.credential_id) if actor.issuer == desk.issuer.url else None
+        family = await grants.family_of_token(tx, actor.credential_id) if actor.issuer == BUILT_IN else None
         account = await accounts.account_get(tx, family.account_id) if family is not None else None
     if family is None or account is None:
         raise _fault(Code.PASSWORD_ELSEWHERE)

@@ -16,7 +16,7 @@ from joserfc.jwk import Key
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import Email
-from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE, KEY_CLAIM, KIND_CLAIM
+from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE, BUILT_IN, KEY_CLAIM, KIND_CLAIM
 from gpuaas.infra.oidc.keys import ALGORITHM_KINDS, FORCED_APART_SECONDS, PATIENCE_SECONDS, KeyCache
 from gpuaas.kit import clock
 from gpuaas.kit.errors import Unauthenticated
@@ -38,6 +38,11 @@ class TrustedIssuer(msgspec.Struct, frozen=True):
     audience: str
     keys: KeyCache
     own: bool = False
+
+    @property
+    def realm(self) -> str:
+        """Whose subjects its tokens speak of."""
+        return BUILT_IN if self.own else self.url
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +102,7 @@ class TokenVerifier:
             raise _refused("an ID or refresh token in place of an access token")
         _check_audience(payload, issuer.audience)
         return Claims(
-            issuer=issuer.url,
+            issuer=issuer.realm,
             subject=payload.sub,
             expires_at=int(payload.exp),
             generation=issuer.keys.generation,
@@ -116,7 +121,7 @@ class TokenVerifier:
         if payload.nonce != nonce:
             raise _refused("the nonce is not this login's")
         return Claims(
-            issuer=issuer.url,
+            issuer=issuer.realm,
             subject=payload.sub,
             expires_at=int(payload.exp),
             credential_id=payload.jti,
@@ -127,7 +132,7 @@ class TokenVerifier:
 
     async def still_holds(self, claims: Claims) -> bool:
         """Whether the keys these claims were verified under are still the issuer's, as far as we know by now."""
-        keys = self._issuers[claims.issuer].keys
+        keys = next(issuer.keys for issuer in self._issuers.values() if issuer.realm == claims.issuer)
         await keys.renew()
         return keys.generation == claims.generation
 

@@ -68,7 +68,7 @@ async def seed(settings: Settings, logins: Sequence[Login]) -> None:
             try:
                 async with db.transaction(Sight(PLATFORM), "seed") as tx:
                     for login in logins:
-                        await _seed_one(tx, settings.issuer, login, org_name)
+                        await _seed_one(tx, settings.realm, login, org_name)
                 return
             except Conflict:
                 continue
