@@ -1,0 +1,1 @@
+"""Implementations of `ports.host`: what the agent runs on."""

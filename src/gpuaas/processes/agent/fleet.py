@@ -1,0 +1,157 @@
+"""`gpuaas agent fleet`: many simulated nodes in one process, each with its own directory, key, certificate and fate.
+One that fails, or is crashed on purpose, starts again alone."""
+
+import asyncio
+import contextlib
+from asyncio import sslproto
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from gpuaas import __version__
+from gpuaas.client.api import Api
+from gpuaas.infra.hosts.simulated.control import Control
+from gpuaas.infra.hosts.simulated.host import SimulatedHost
+from gpuaas.infra.hosts.simulated.topology import Description, TopologyRefused, read_description
+from gpuaas.kit import log
+from gpuaas.processes.agent.agent import Agent
+from gpuaas.processes.agent.backoff import Backoff
+from gpuaas.processes.agent.enrolment import enrol
+from gpuaas.processes.agent.errors import AgentError
+from gpuaas.processes.agent.identity import ENROLMENT
+from gpuaas.processes.agent.state_directory import StateDirectory
+from gpuaas.processes.agent.updates import SimulatedUpdater
+
+ENROL_AT_ONCE = 4
+TLS_BUFFER = 32 * 1024
+TOPOLOGY_FILE = "topology"
+START_SPREAD_SECONDS = 0.01
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node to be: a line of the enrolments' file. A token is used once; enrolled already, it is ignored."""
+
+    name: str
+    token: str = ""
+    topology: str = ""
+
+
+@dataclass
+class FleetNode:
+    """A simulated node and its agent, which may be away for the moment."""
+
+    state: StateDirectory
+    host: SimulatedHost
+    node_id: str = ""
+    running: asyncio.Task[None] | None = None
+
+    async def keep(self) -> None:
+        """Run its agent for ever."""
+        backoff = Backoff()
+        while True:
+            try:
+                agent = Agent(
+                    self.state, self.host, lambda api: SimulatedUpdater(self.host, api, self.state.path),
+                    version=lambda: self.host.agent_version or __version__, now=self.host.now)
+                self.node_id = str(agent.node_id)
+                self.host.tap.crash, self.host.tap.cut = self._crash, agent.api.pool.set_cut
+                agent.api.pool.cut = self.host.tap.network_dropped
+                self.running = asyncio.create_task(agent.run())
+                await asyncio.wait({self.running})
+                if not self.running.cancelled() and self.running.exception() is not None:
+                    log.get_logger().error("an agent failed", node=self.host.name, exc_info=self.running.exception())
+            except AgentError as error:
+                log.get_logger().error("an agent cannot run", node=self.host.name, why=str(error))
+            finally:
+                if self.running is not None and not self.running.done():
+                    self.running.cancel()
+                    await asyncio.wait({self.running})
+            await asyncio.sleep(backoff.next())
+
+    async def _crash(self) -> None:
+        log.get_logger().warning("crashed on purpose", node=self.host.name)
+        if self.running is not None:
+            self.running.cancel()
+        await asyncio.Event().wait()
+
+
+class Fleet:
+    def __init__(self, directory: StateDirectory, control: Path | None) -> None:
+        self._directory = directory
+        self._nodes: list[FleetNode] = []
+        self._control = Control(control, self._hosts) if control is not None else None
+        self._descriptions: dict[str, Description] = {}
+        # asyncio keeps a buffer of this size for each TLS connection; ours carry small messages.
+        sslproto.SSLProtocol.max_size = TLS_BUFFER
+
+    async def enrol(self, places: list[Place], url: str, topology: str) -> None:
+        """Those that are not yet; what cannot be enrolled is said, and the others run."""
+        turns = asyncio.Semaphore(ENROL_AT_ONCE)
+        with Api(url) as api:
+            async def one(place: Place) -> None:
+                async with turns:
+                    await asyncio.to_thread(self._enrol_one, place, api, topology)
+
+            await asyncio.gather(*(one(place) for place in places))
+
+    def _enrol_one(self, place: Place, api: Api, topology: str) -> None:
+        state = StateDirectory.make(self._directory.path / place.name)
+        if state.read(ENROLMENT) is None and place.token:
+            try:
+                state.write(TOPOLOGY_FILE, (place.topology or topology).encode())
+                enrol(state, api, token=place.token, version=__version__)
+            except AgentError as error:
+                log.get_logger().error("cannot enrol", node=place.name, why=str(error))
+
+    def load(self, names: list[str] | None, topology: str) -> int:
+        """Find the nodes that are enrolled; how many there are."""
+        for path in sorted(self._directory.path.iterdir()):
+            if not path.is_dir() or (names is not None and path.name not in names):
+                continue
+            state = StateDirectory.open(path)
+            if state.read(ENROLMENT) is not None:
+                kept = state.read(TOPOLOGY_FILE)
+                described = self._described(kept.decode() if kept else topology)
+                self._nodes.append(FleetNode(state, SimulatedHost(path / "host", described, path.name)))
+        return len(self._nodes)
+
+    async def run(self) -> None:
+        if self._control is not None:
+            await self._control.start()
+        keeping: list[asyncio.Task[None]] = []
+        try:
+            for node in self._nodes:
+                keeping.append(asyncio.create_task(node.keep(), name=node.host.name))
+                await asyncio.sleep(START_SPREAD_SECONDS)
+            await asyncio.gather(*keeping)
+        finally:
+            for one in keeping:
+                one.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.gather(*keeping, return_exceptions=True)
+            if self._control is not None:
+                await self._control.stop()
+
+    def _hosts(self) -> Iterator[tuple[SimulatedHost, str]]:
+        return ((node.host, node.node_id) for node in self._nodes)
+
+    def _described(self, topology: str) -> Description:
+        if topology not in self._descriptions:
+            try:
+                self._descriptions[topology] = read_description(topology)
+            except TopologyRefused as error:
+                raise AgentError(str(error)) from None
+        return self._descriptions[topology]
+
+
+def read_places(state: StateDirectory, name: str) -> list[Place]:
+    """The enrolments' file: JSON lines."""
+    content = state.read(name)
+    if content is None:
+        return []
+    try:
+        return [msgspec.json.decode(line, type=Place) for line in content.splitlines() if line.strip()]
+    except msgspec.MsgspecError as error:
+        raise AgentError(f"{state.path / name} is not as it must be: {error}") from None

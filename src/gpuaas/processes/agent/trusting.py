@@ -1,0 +1,75 @@
+"""Keeping the agent's certificate and trust current: renewed at half-life over the old certificate, trust followed by
+its chain. New connections use the new ones at once; a request in flight ends on the old."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+from gpuaas.client.agent import AgentApi
+from gpuaas.client.errors import ClientError
+from gpuaas.kit import clock, log
+from gpuaas.processes.agent.backoff import Backoff
+from gpuaas.processes.agent.errors import AgentError
+from gpuaas.processes.agent.identity import keep_identity, make_request, read_identity, tls_context
+from gpuaas.processes.agent.state_directory import StateDirectory
+from gpuaas.processes.agent.trust import Trust, follow, keep_trust
+
+REFRESH_SECONDS = 600.0
+NOT_SOONER_SECONDS = 5.0
+
+
+class Trusting:
+    def __init__(self, api: AgentApi, state: StateDirectory, node_id: UUID, name: str, trust: Trust) -> None:
+        self.trust = trust
+        self._api = api
+        self._state = state
+        self._node_id = node_id
+        self._name = name
+        self._identity = read_identity(state)
+        self._refreshed_at = float("-inf")
+
+    async def refresh(self) -> bool:
+        """Ask what is trusted now; False when it was asked a moment ago or nothing new follows."""
+        if clock.monotonic() - self._refreshed_at < NOT_SOONER_SECONDS:
+            return False
+        self._refreshed_at = clock.monotonic()
+        newer = follow(self.trust, await self._api.trust())
+        changed = newer.authorities != self.trust.authorities
+        if not changed and newer.task_keys.keys() == self.trust.task_keys.keys():
+            return False
+        keep_trust(self._state, newer)
+        self.trust = newer
+        if changed:
+            self._api.pool.renew(tls_context(self._state, newer.authorities))
+        log.get_logger().info("trust changed", task_keys=sorted(newer.task_keys), authorities=len(newer.authorities))
+        return True
+
+    async def renew(self) -> None:
+        """A new key and certificate, asked for with the old one."""
+        request = make_request(self._name)
+        view = await self._api.renew(request.csr)
+        self._identity = keep_identity(self._state, self._node_id, request.key, view.certificate)
+        self._api.pool.renew(tls_context(self._state, self.trust.authorities))
+        log.get_logger().info("certificate renewed", serial=view.serial, not_after=view.not_after.isoformat())
+
+    async def run(self) -> None:
+        """Renew at half-life, and look for newer trust now and then; what fails is tried again well before the end."""
+        while True:
+            life = (self._identity.not_after - self._identity.not_before).total_seconds()
+            backoff = Backoff(longest=max(1.0, life / 40))
+            await self._patiently(self.refresh, backoff)
+            left = (self._identity.renew_at - clock.now()).total_seconds()
+            await asyncio.sleep(min(max(0.0, left), REFRESH_SECONDS))
+            if clock.now() >= self._identity.renew_at:
+                await self._patiently(self.renew, backoff)
+
+    async def _patiently(self, verb: Callable[[], Awaitable[object]], backoff: Backoff) -> None:
+        """Until it works. Whatever the control plane says, the agent keeps what it has."""
+        while True:
+            try:
+                await verb()
+            except (ClientError, AgentError) as error:
+                log.get_logger().warning("certificate or trust not renewed", why=str(error))
+                await asyncio.sleep(backoff.next())
+            else:
+                return
