@@ -143,8 +143,10 @@ async def trust(tx: Tx) -> list[str]:
 
 
 async def trusted(tx: Tx) -> list[AuthorityStanding]:
-    """All authorities whose signatures still count, newest first."""
-    return [authority for authority in await store.authorities(tx) if authority.trusted]
+    """All authorities whose signatures still count, newest first. Ways from one root to another are for those who do
+    not know the other: among what is trusted they would lead in circles."""
+    known = await store.authorities(tx)
+    return [authority for authority in known if authority.trusted and authority.kind is not AuthorityKind.CROSS]
 
 
 async def signer(tx: Tx, pki: Pki) -> AuthorityRow:
@@ -171,11 +173,11 @@ async def ca_rotate(tx: Tx, pki: Pki, kind: RotatedKind, *, distrust_old: bool) 
 
 async def _intermediate(tx: Tx, pki: Pki) -> AuthorityRow:
     """Under the lock. Certified by a root that outlives it."""
-    root, now = await store.signing(tx, AuthorityKind.ROOT), clock.now()
-    if root is None or root.not_after < now + INTERMEDIATE_LIFE:
+    root = await store.signing(tx, AuthorityKind.ROOT)
+    if root is None or root.not_after < clock.now() + INTERMEDIATE_LIFE:
         root = await _root(tx, pki, cross=True)
     validity, authority_id = _validity(INTERMEDIATE_LIFE), new_id()
-    subject = f"{pki.trust_domain} intermediate {now:%Y-%m-%d}"
+    subject = _subject(pki, AuthorityKind.INTERMEDIATE, authority_id)
     made = await pki.ca.intermediate(_held(root), authority_id, subject, validity)
     await store.retire(tx, AuthorityKind.INTERMEDIATE)
     return await _keep(tx, AuthorityKind.INTERMEDIATE, made, subject, validity, root.id)
@@ -184,7 +186,7 @@ async def _intermediate(tx: Tx, pki: Pki) -> AuthorityRow:
 async def _root(tx: Tx, pki: Pki, *, cross: bool) -> AuthorityRow:
     """Under the lock. `cross`: the root before certifies it, so that who knows only that one can follow."""
     before, validity, authority_id = await store.signing(tx, AuthorityKind.ROOT), _validity(ROOT_LIFE), new_id()
-    subject = f"{pki.trust_domain} root {clock.now():%Y-%m-%d}"
+    subject = _subject(pki, AuthorityKind.ROOT, authority_id)
     made = await pki.ca.root(authority_id, subject, validity)
     await store.retire(tx, AuthorityKind.ROOT)
     root = await _keep(tx, AuthorityKind.ROOT, made, subject, validity, None)
@@ -209,6 +211,11 @@ def pem(der: bytes) -> str:
     """A certificate as text."""
     body = "\n".join(wrap(base64.b64encode(der).decode(), 64))
     return f"-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"
+
+
+def _subject(pki: Pki, kind: AuthorityKind, authority_id: UUID) -> str:
+    """No two authorities have the same name: chains are found by names."""
+    return f"{pki.trust_domain} {kind} {authority_id.hex[-12:]}"[-64:]
 
 
 def _held(row: AuthorityRow) -> Authority:
