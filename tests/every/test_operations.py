@@ -20,7 +20,7 @@ from tests.every.examples import EXAMPLES
 from tests.every.world import ACTORS
 
 DOCUMENT: Any = msgspec.to_builtins(document(REGISTRY))
-RESOURCES: Any = Registry().with_resource("urn:contract", Resource(contents=DOCUMENT, specification=DRAFT202012))
+RESOURCES: Any = Registry().with_resource("urn:contract", Resource(DOCUMENT, DRAFT202012))
 
 
 def test_every_operation_has_an_example_and_every_example_an_operation():
