@@ -2,6 +2,7 @@
 worker's parts (signing, reactions, sweeps) run by hand. Everything is the real thing but the certificates."""
 
 import asyncio
+import base64
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from gpuaas.contracts.events.base import EVENT_TYPES, Envelope
 from gpuaas.contracts.tasks.base import PAYLOAD_TYPE, Order
 from gpuaas.domains import load_handlers
 from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.models import Addresses
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.handlers import tasks_sign_once
@@ -155,8 +157,6 @@ class Agent:
 def order_of(envelope: str) -> Order:
     outer = msgspec.json.decode(envelope)
     assert outer["payloadType"] == PAYLOAD_TYPE
-    import base64
-
     return msgspec.json.decode(base64.b64decode(outer["payload"]), type=Order)
 
 
@@ -200,8 +200,6 @@ class Fleet:
         return await self.enrol(UUID(made["id"]))
 
     async def enrol(self, node_id: UUID) -> Agent:
-        from gpuaas.domains.nodes.registry import service as registry
-
         async with self.db.transaction(EVERYTHING, "test") as tx:
             await registry.node_enrolled(tx, node_id, "0.1.0")
         return Agent(node_id, self.agents, [f"S{new_id().hex[-10:]}-{index}" for index in range(4)])
