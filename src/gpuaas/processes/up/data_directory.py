@@ -43,17 +43,17 @@ class DataDirectory:
         secrets = SecretFile(self.path / "secrets.json")
         return secrets.ensure("master_key", lambda: b64encode(token_bytes(_MASTER_KEY_BYTES)).decode())
 
-    def last_port(self) -> int | None:
-        """The API's port in the last run that became ready; None before there was one."""
+    def last_port(self, name: str = "port") -> int | None:
+        """The API's port (or its agents' listener's) in the last run that became ready; None before there was one."""
         try:
-            port = int((self.path / "port").read_text())
+            port = int((self.path / name).read_text())
         except (OSError, ValueError):
             return None
         return port if 0 < port < 65_536 else None
 
-    def keep_port(self, port: int) -> None:
-        """Remember the API's port for the next run."""
-        write_private(self.path / "port", f"{port}\n".encode())
+    def keep_port(self, port: int, name: str = "port") -> None:
+        """Remember a port for the next run."""
+        write_private(self.path / name, f"{port}\n".encode())
 
     def __enter__(self) -> DataDirectory:
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpuaas.infra.embedded.ports import LOOPBACK, port_is_free
 from gpuaas.processes.settings import PREFIX, Settings, SettingsError, load_settings
 from gpuaas.processes.up.errors import UpError
-from gpuaas.processes.up.options import DEFAULT_PORT
+from gpuaas.processes.up.options import DEFAULT_AGENT_PORT, DEFAULT_PORT
 
 _PORTS_TRIED = 100
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - recognised, not bound
@@ -42,6 +42,8 @@ class Address:
     public_url: str
     local_url: str
     remark: str = ""
+    agent_host: str = LOOPBACK
+    agent_port: int = 0
 
 
 def read_given(environ: Mapping[str, str], master_key: Callable[[], str]) -> Given:
@@ -59,10 +61,13 @@ def read_given(environ: Mapping[str, str], master_key: Callable[[], str]) -> Giv
         raise UpError(str(error)) from None
 
 
-def choose_address(given: Given, asked_port: int | None, last_port: int | None) -> Address:
+def choose_address(
+    given: Given, asked_port: int | None, last_port: int | None, last_agent_port: int | None = None
+) -> Address:
     """The asked port or a clear refusal; without one the last run's, or the next free one, saying so.
 
-    The same data keep their address where they can: it is part of every link and token handed out.
+    The same data keep their addresses where they can: they are part of every link and token handed out, and agents
+    keep where their listener is.
     """
     host = given.settings.host
     if asked_port is None and "port" in given.chosen:
@@ -71,7 +76,16 @@ def choose_address(given: Given, asked_port: int | None, last_port: int | None) 
     local = _EVERYWHERE.get(host, host)
     local_url = f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
     public_url = given.settings.public_url.rstrip("/") if "public_url" in given.chosen else local_url
-    return Address(host, port, public_url, local_url, remark)
+    agent_host = given.settings.agent_host if "agent_host" in given.chosen else host
+    agent_port = _agent_port(given, agent_host, port, last_agent_port)
+    return Address(host, port, public_url, local_url, remark, agent_host, agent_port)
+
+
+def _agent_port(given: Given, host: str, api_port: int, last: int | None) -> int:
+    if "agent_port" in given.chosen:
+        return _asked_port(host, given.settings.agent_port)[0] if given.settings.agent_port else 0
+    wanted = last or DEFAULT_AGENT_PORT
+    return _free_port(host, wanted if wanted != api_port else api_port + 1)[0]
 
 
 def program_environment(
@@ -85,6 +99,8 @@ def program_environment(
         "public_url": address.public_url,
         "host": address.host,
         "port": str(address.port),
+        "agent_host": address.agent_host,
+        "agent_port": str(address.agent_port),
         "environment": given.settings.environment,
     }
     replaced = {_variable(name) for name in (*settings, "database_owner_url")}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 DEFAULT_DATA = Path(".gpuaas")
 DEFAULT_PORT = 8080
+DEFAULT_AGENT_PORT = 8443
 
 
 @dataclass(frozen=True)

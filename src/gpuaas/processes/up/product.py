@@ -35,6 +35,7 @@ from gpuaas.processes.up.together import together
 
 PROGRAMS = ("api", "relay", "worker")
 SERVERS = ("nats", "postgres")
+AGENT_PORT_FILE = "agent_port"
 STOPPING_ORDER = ("api", "worker", "relay", *SERVERS)
 
 
@@ -61,7 +62,9 @@ class Product:
         left = await asyncio.to_thread(end_last_run, self._record)
         if left:
             self._report.trouble(f"ended {', '.join(left)}, left running by an earlier start")
-        address = choose_address(self._given, self._options.port, self._data.last_port())
+        address = choose_address(
+            self._given, self._options.port, self._data.last_port(), self._data.last_port(AGENT_PORT_FILE)
+        )
         if address.remark:
             self._report.trouble(address.remark)
         urls = await self._servers.start(self.supervisor, self._report)
@@ -69,6 +72,7 @@ class Product:
             remarks.append(await migrate(urls))
         health = await self._start_programs(urls, address)
         self._data.keep_port(address.port)
+        self._data.keep_port(address.agent_port, AGENT_PORT_FILE)
         self._ready_file.write(self._ready(urls, address, logins, health))
         return address.public_url, logins
 
@@ -82,7 +86,7 @@ class Product:
     async def _start_programs(self, urls: ServerUrls, address: Address) -> dict[str, str]:
         """Start the programs and the demo side by side; the base URL of each program's health."""
         env = program_environment(self._environ, self._given, address, database_url=urls.database, nats_url=urls.nats)
-        health, taken = {"api": address.local_url}, {address.port}
+        health, taken = {"api": address.local_url}, {address.port, address.agent_port}
         work = [self._start_program("api", env, address.local_url)]
         for name in PROGRAMS[1:]:
             port = free_port(taken=frozenset(taken))
