@@ -32,23 +32,29 @@ WITH revoked AS (
 )
 UPDATE service_accounts SET deleted_at = now() WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING *
 """
-KEYS = "SELECT * FROM service_account_keys WHERE service_account_id = $1 AND id > $2 ORDER BY id LIMIT $3"
+KEYS = """
+SELECT id, service_account_id, hint, created_at, expires_at, revoked_at, last_used_at
+FROM service_account_keys WHERE service_account_id = $1 AND id > $2 ORDER BY id LIMIT $3
+"""
 LIVE_KEYS = """
 SELECT count(*) FROM service_account_keys
 WHERE service_account_id = $1 AND revoked_at IS NULL AND expires_at > now() AND id IS DISTINCT FROM $2
 """
 INSERT_KEY = """
 INSERT INTO service_account_keys (id, org_id, service_account_id, key_hash, hint, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6) RETURNING *
+VALUES ($1, $2, $3, $4, $5, $6)
+RETURNING id, service_account_id, hint, created_at, expires_at, revoked_at, last_used_at
 """
 # A key that is rotated out works on for a while, never longer than it would have.
 CURTAIL_KEY = """
 UPDATE service_account_keys SET expires_at = least(expires_at, now() + $3 * interval '1 second')
-WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL AND expires_at > now() RETURNING *
+WHERE service_account_id = $1 AND id = $2 AND revoked_at IS NULL AND expires_at > now()
+RETURNING id, service_account_id, hint, created_at, expires_at, revoked_at, last_used_at
 """
 REVOKE_KEY = """
 UPDATE service_account_keys SET revoked_at = coalesce(revoked_at, now())
-WHERE service_account_id = $1 AND id = $2 RETURNING *
+WHERE service_account_id = $1 AND id = $2
+RETURNING id, service_account_id, hint, created_at, expires_at, revoked_at, last_used_at
 """
 
 
