@@ -16,7 +16,10 @@ from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
 from gpuaas.kit.ids import new_id
 
 VERBS = (identity, members, service_accounts, policy, audit, platform)
+# Whose verbs and commands come with the fleet's own part of the command line. May only shrink.
+WITHOUT_VERBS = frozenset({"nodes", "ops", "pki", "skus", "slots", "tasks"})
 load_routes()
+OPERATIONS = [operation for operation in REGISTRY.json() if operation.tag not in WITHOUT_VERBS]
 
 
 def verbs(module: ModuleType) -> dict[str, Any]:
@@ -41,10 +44,12 @@ def made(verb: Any) -> tuple[Call[Any], dict[str, Any]]:
 
 
 def test_every_operation_has_a_verb_and_every_verb_an_operation():
-    assert {operation.id for operation in REGISTRY.json()} == set(ALL_VERBS)
+    missing = sorted({operation.id for operation in OPERATIONS} - set(ALL_VERBS))
+    assert missing == [], "add a verb of the same name to src/gpuaas/client (docs/adding-an-operation.md)"
+    assert set(ALL_VERBS) <= {operation.id for operation in REGISTRY.json()}
 
 
-@pytest.mark.parametrize("operation", REGISTRY.json(), ids=lambda operation: operation.id)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_a_verb_says_what_its_operation_declares(operation: Operation):
     call, given = made(ALL_VERBS[operation.id])
     values = [str(value) for value in given.values() if isinstance(value, UUID | str)]

@@ -23,6 +23,12 @@ _TAGS = {
     "audit": "Audit",
     "outbox": "Dead letters",
     "admin": "Platform",
+    "ops": "Fleet",
+    "nodes": "Nodes",
+    "slots": "Slots",
+    "skus": "SKUs and prices",
+    "tasks": "Node tasks",
+    "pki": "Certificate authority",
 }
 _SCOPES = {
     "public": "anyone",
