@@ -22,7 +22,7 @@ SELECT at, values FROM node_metrics WHERE node_id = $1 AND at > now() - $2::inte
 PRUNE = "DELETE FROM node_metrics WHERE id IN (SELECT id FROM node_metrics WHERE id < $1 ORDER BY id LIMIT $2)"
 PRUNE_BATCHES = """
 DELETE FROM node_metric_batches WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM node_metric_batches WHERE received_at < $1 ORDER BY received_at LIMIT $2 FOR UPDATE SKIP LOCKED))
+    SELECT ctid FROM node_metric_batches WHERE received_at < $1 ORDER BY received_at LIMIT $2))
 """
 
 
