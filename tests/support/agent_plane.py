@@ -144,7 +144,8 @@ class Plane:
         self.port = self.http_port = 0
         self.resend = False
         """Hand over every envelope again, whatever was claimed."""
-        self.refuse_with: int = 0
+        self.refuse_with = self.refuse_results_with = 0
+        self.refused_results: set[UUID] = set()
         self.connections = 0
         self._servers: list[asyncio.Server] = []
         self._writers: set[asyncio.StreamWriter] = set()
@@ -194,21 +195,21 @@ class Plane:
         key = key or self.task_key
         return dsse.seal(PAYLOAD_TYPE, msgspec.json.encode(order), key.key_id, key.key).decode()
 
-    def order(self, node_id: UUID, task: Task, sequence: int, **changes: Any) -> Order:
+    def order(self, to: UUID, task: Task, sequence: int, **changes: Any) -> Order:
         now = clock.now()
         made: dict[str, Any] = {
-            "task_id": new_id(), "type": task.TYPE, "version": task.VERSION, "node_id": node_id, "subject_id": None,
+            "task_id": new_id(), "type": task.TYPE, "version": task.VERSION, "node_id": to, "subject_id": None,
             "sequence": sequence, "issued_at": now, "expires_at": now + timedelta(minutes=10),
             "deadline_seconds": task.DEADLINE_SECONDS, "correlation_id": "c", "traceparent": "",
             "arguments": msgspec.Raw(msgspec.json.encode(task)),
         }
         return Order(**(made | changes))
 
-    def give(self, node_id: UUID, task: Task, **changes: Any) -> UUID:
-        node = self.nodes[node_id]
+    def give(self, to: UUID, task: Task, **changes: Any) -> UUID:
+        node = self.nodes[to]
         node.sequence += 1
-        order = self.order(node_id, task, node.sequence, **changes)
-        self.give_envelope(node_id, node.sequence, self.seal(order))
+        order = self.order(to, task, node.sequence, **changes)
+        self.give_envelope(to, node.sequence, self.seal(order))
         return order.task_id
 
     def give_envelope(self, node_id: UUID, sequence: int, envelope: str) -> None:
@@ -280,6 +281,9 @@ class Plane:
             if what == "phases":
                 told = msgspec.json.decode(body, type=TellPhases).phases
                 node.phases[UUID(task_id)] += [phase.name for phase in told]
+            elif self.refuse_results_with:
+                self.refused_results.add(UUID(task_id))
+                return self.refuse_results_with, _error("refused")
             else:
                 node.results[UUID(task_id)].append(msgspec.json.decode(body, type=Report))
         return 200, b'{"done":true}'

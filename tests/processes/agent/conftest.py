@@ -1,5 +1,6 @@
 """An agent as a process of its own, against a control plane in this one."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,6 +12,11 @@ import pytest
 
 from gpuaas.client.simulation import ask
 from gpuaas.contracts.simulation import ControlAnswer, ControlRequest
+from gpuaas.infra.hosts.simulated.host import SimulatedHost
+from gpuaas.infra.hosts.simulated.topology import read_description
+from gpuaas.processes.agent.agent import Agent
+from gpuaas.processes.agent.state_directory import StateDirectory
+from gpuaas.processes.agent.updates import SimulatedUpdater
 from tests.support.agent_plane import Plane, until
 
 
@@ -55,6 +61,40 @@ class AgentProcess:
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(20)
+
+
+class AgentHere:
+    """An agent in this process, with its simulated host."""
+
+    def __init__(self, plane: Plane, path: Path) -> None:
+        self.node_id = plane.make_node(path)
+        self.state = StateDirectory.open(path)
+        self.host = SimulatedHost(path / "host", read_description("4xl40s"), "node-1")
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> "AgentHere":
+        agent = Agent(
+            self.state, self.host, lambda api: SimulatedUpdater(self.host, api, self.state.path),
+            version=lambda: self.host.agent_version or "0.0.1", now=self.host.now)
+        self.host.tap.cut = agent.api.pool.set_cut
+        self._running = asyncio.create_task(agent.run())
+        return self
+
+    @property
+    def alive(self) -> bool:
+        return self._running is not None and not self._running.done()
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+
+
+@pytest.fixture
+async def here(plane: Plane, tmp_path: Path) -> AsyncIterator[AgentHere]:
+    here = AgentHere(plane, tmp_path / "here").start()
+    yield here
+    await here.stop()
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ class Conversation:
             await self._ship()
 
     async def _take(self, envelope: str) -> None:
+        """One that nobody we trust signed may be signed by somebody we should: asked before it is refused."""
         if await self._hands.take(envelope, self._trusting.trust):
             return
         if await self._trusting.refresh() and await self._hands.take(envelope, self._trusting.trust):

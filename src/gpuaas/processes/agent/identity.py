@@ -56,6 +56,8 @@ class Identity:
 
     not_before: datetime
     not_after: datetime
+    chain: list[x509.Certificate]
+    """What came with it: its issuers, and the links from roots of before to today's."""
 
     @property
     def renew_at(self) -> datetime:
@@ -65,7 +67,7 @@ class Identity:
 def keep_identity(state: StateDirectory, node_id: UUID, key: bytes, chain: str) -> Identity:
     """Keep a key with its certificate; refused when they do not belong together or to this node."""
     try:
-        certificate = x509.load_pem_x509_certificates(chain.encode())[0]
+        certificate, *others = x509.load_pem_x509_certificates(chain.encode())
         if load_pem_private_key(key, None).public_key() != certificate.public_key():
             raise AgentError("the control plane sent a certificate for another key")
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -74,10 +76,10 @@ def keep_identity(state: StateDirectory, node_id: UUID, key: bytes, chain: str) 
             for uri in names.get_values_for_type(x509.UniformResourceIdentifier)
         ):
             raise AgentError("the control plane sent a certificate for another node")
-    except (ValueError, IndexError, x509.ExtensionNotFound) as error:
+    except (ValueError, x509.ExtensionNotFound) as error:
         raise AgentError("the control plane sent a certificate that cannot be read") from error
     state.write(IDENTITY, key + chain.encode())
-    return Identity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    return Identity(certificate.not_valid_before_utc, certificate.not_valid_after_utc, others)
 
 
 def read_identity(state: StateDirectory) -> Identity:
@@ -85,10 +87,10 @@ def read_identity(state: StateDirectory) -> Identity:
     if content is None:
         raise AgentError(f"{state.path / IDENTITY} is missing: enrol this node again")
     try:
-        certificate = x509.load_pem_x509_certificates(content)[0]
-    except (ValueError, IndexError):
+        certificate, *others = x509.load_pem_x509_certificates(content)
+    except ValueError:
         raise AgentError(f"{state.path / IDENTITY} is damaged: enrol this node again") from None
-    return Identity(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    return Identity(certificate.not_valid_before_utc, certificate.not_valid_after_utc, others)
 
 
 def read_enrolment(state: StateDirectory) -> Enrolment:

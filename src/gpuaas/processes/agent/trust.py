@@ -44,9 +44,10 @@ def first_trust(view: TrustView) -> Trust:
     return Trust(list(view.authorities), {key.key_id: _public(key.public_key) for key in view.task_keys})
 
 
-def follow(trust: Trust, view: TrustView) -> Trust:
-    """What is trusted after the control plane showed this: only what a chain leads to."""
-    return Trust(_follow_authorities(trust.authorities, view.authorities), _follow_keys(trust.task_keys, view))
+def follow(trust: Trust, view: TrustView, shown: list[x509.Certificate]) -> Trust:
+    """What is trusted after the control plane showed this: only what a chain leads to. `shown`: certificates that may
+    be links of it, such as those that came with our own."""
+    return Trust(_follow_authorities(trust.authorities, view.authorities, shown), _follow_keys(trust.task_keys, view))
 
 
 def _follow_keys(trusted: dict[str, Ed25519PublicKey], view: TrustView) -> dict[str, Ed25519PublicKey]:
@@ -73,26 +74,26 @@ def _learn(known: dict[str, Ed25519PublicKey], envelope: str) -> bool:
     return True
 
 
-def _follow_authorities(trusted: list[str], shown: list[str]) -> list[str]:
-    """Those shown that are trusted already, are certified by a trusted one, or have the key of one that is."""
+def _follow_authorities(trusted: list[str], listed: list[str], shown: list[x509.Certificate]) -> list[str]:
+    """Those listed that are trusted already, are certified by a trusted one, or have the key of one that is."""
     old = [_certificate(text) for text in trusted]
     good_keys = {_key_of(certificate) for certificate in old}
     candidates = []
-    for text in shown[:MOST]:
+    for text in listed[:MOST]:
         try:
             candidates.append((text, _certificate(text)))
         except AgentError:
             continue
+    links = [*old, *shown[:MOST], *(candidate for _, candidate in candidates)]
     growing = True
     while growing:
-        growing = False
-        for _, candidate in candidates:
-            if _key_of(candidate) not in good_keys and any(
-                _certified(candidate, issuer) for issuer in (*old, *(c for _, c in candidates))
-                if _key_of(issuer) in good_keys
-            ):
-                good_keys.add(_key_of(candidate))
-                growing = True
+        trustees = [link for link in links if _key_of(link) in good_keys]
+        found = {
+            _key_of(link) for link in links
+            if _key_of(link) not in good_keys and any(_certified(link, issuer) for issuer in trustees)
+        }
+        good_keys |= found
+        growing = bool(found)
     return [text for text, candidate in candidates if _key_of(candidate) in good_keys] or trusted
 
 

@@ -10,12 +10,12 @@ from gpuaas.client.errors import ClientError
 from gpuaas.kit import clock, log
 from gpuaas.processes.agent.backoff import Backoff
 from gpuaas.processes.agent.errors import AgentError
-from gpuaas.processes.agent.identity import keep_identity, make_request, read_identity, tls_context
+from gpuaas.processes.agent.identity import Request, keep_identity, make_request, read_identity, tls_context
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.trust import Trust, follow, keep_trust
 
 REFRESH_SECONDS = 600.0
-NOT_SOONER_SECONDS = 5.0
+NOT_SOONER_SECONDS = 2.0
 
 
 class Trusting:
@@ -26,14 +26,14 @@ class Trusting:
         self._node_id = node_id
         self._name = name
         self._identity = read_identity(state)
-        self._refreshed_at = float("-inf")
+        self._request: Request | None = None
+        self._refreshed_at = clock.monotonic() - NOT_SOONER_SECONDS
 
     async def refresh(self) -> bool:
-        """Ask what is trusted now; False when it was asked a moment ago or nothing new follows."""
-        if clock.monotonic() - self._refreshed_at < NOT_SOONER_SECONDS:
-            return False
+        """Ask what is trusted now, not more often than every few seconds; False when nothing new follows."""
+        await asyncio.sleep(self._refreshed_at + NOT_SOONER_SECONDS - clock.monotonic())
         self._refreshed_at = clock.monotonic()
-        newer = follow(self.trust, await self._api.trust())
+        newer = follow(self.trust, await self._api.trust(), self._identity.chain)
         changed = newer.authorities != self.trust.authorities
         if not changed and newer.task_keys.keys() == self.trust.task_keys.keys():
             return False
@@ -45,9 +45,10 @@ class Trusting:
         return True
 
     async def renew(self) -> None:
-        """A new key and certificate, asked for with the old one."""
-        request = make_request(self._name)
+        """A new key and certificate, asked for with the old one; asked again for the same key if the answer is lost."""
+        request = self._request = self._request or make_request(self._name)
         view = await self._api.renew(request.csr)
+        self._request = None
         self._identity = keep_identity(self._state, self._node_id, request.key, view.certificate)
         self._api.pool.renew(tls_context(self._state, self.trust.authorities))
         log.get_logger().info("certificate renewed", serial=view.serial, not_after=view.not_after.isoformat())
