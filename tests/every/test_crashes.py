@@ -2,6 +2,8 @@
 or just before the commit. Repeated with its key, it has happened once."""
 
 import asyncio
+import base64
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -20,6 +22,7 @@ from tests.support.live import ApiProcess, LiveApi, make_settings, mint_for, ope
 from tests.support.servers import DatabaseUrls
 
 COMMIT_SECONDS = 30
+MASTER_KEY = base64.b64encode(os.urandom(32)).decode()  # of both, for they share a database
 ENDS_ITS_CREDENTIAL = {"session_end"}
 # What is spent at the issuer before the transaction stays spent when that never commits. The repeat says so, and there
 # is no effect: log in again, or wait.
@@ -101,7 +104,9 @@ async def killable(
     proxy: CommitProxy, database: DatabaseUrls, nats_url: str, sql: object, api_processes
 ) -> AsyncIterator[tuple[ApiProcess, Asking]]:
     """The real process, with a connection for each change; it speaks to PostgreSQL through the proxy."""
-    settings = make_settings(proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, read_pool_size=10)
+    settings = make_settings(
+        proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, read_pool_size=10, master_key=MASTER_KEY
+    )
     process: ApiProcess = api_processes(settings)
     process.start()
     await process.ready()
@@ -115,7 +120,7 @@ async def killable(
 @pytest.fixture(scope="module")
 async def cuttable(proxy: CommitProxy, database: DatabaseUrls, nats_url: str, sql: object) -> AsyncIterator[Asking]:
     """In this process, through the same proxy."""
-    settings = make_settings(proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10)
+    settings = make_settings(proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, master_key=MASTER_KEY)
     mint = await mint_for(settings, database.app)
     async with serving(settings) as client:
         yield Asking(LiveApi(settings.public_url, settings, client, mint), sql)

@@ -32,6 +32,16 @@ BEFORE_OPERATIONS = {Code.ROUTE_MISSING, Code.METHOD_NOT_ALLOWED}
 TOLD_ELSEWHERE = {
     "user.created": "by the first login of a subject, whatever operation it comes with",
     "dead_letter.opened": "by a consumer that gives up",
+    "node.enrolled": "by the agent that shows its token",
+    "node.unknown": "by the timer that misses its heartbeats",
+    "node.lost": "by the timer that misses its heartbeats",
+    "node.recovered": "by its next heartbeat",
+    "node.quarantined": "by what its agent reports",
+    "node.returned": "by the inspection it has passed",
+    "slot.quarantined": "by what its agent reports",
+    "slot.returned": "by the inspection it has passed",
+    "task.ended": "by its agent's report, or its deadline",
+    "task.reported_late": "by its agent's report",
 }
 
 
@@ -232,7 +242,7 @@ def test_every_module_that_declares_is_found_by_its_name():
 
 
 def test_every_error_code_is_in_the_catalogue_and_declared_by_somebody():
-    declared = {code for op in REGISTRY.json() for code in error_codes(op)}
+    declared = {code for op in REGISTRY.all() for code in error_codes(op)}
     assert set(CATALOGUE) == set(Code)
     assert set(Code) - declared == BEFORE_OPERATIONS
 
