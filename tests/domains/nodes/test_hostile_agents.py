@@ -210,7 +210,7 @@ ABSURD: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body"), ABSURD, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("path", "body"), ABSURD, ids=[f"{path}-{number}" for number, (path, _) in enumerate(ABSURD)])
 async def test_absurd_reports_are_refused_and_leave_nothing(fleet: Fleet, path: str, body: Any):
     agent = await fleet.enrolled()
     counted = (
