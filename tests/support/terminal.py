@@ -46,7 +46,11 @@ class Terminal:
         return self.home / "config" / "gpuaas"
 
     def _environment(self) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TZ") if name in os.environ}
+        kept = {
+            name: os.environ[name]
+            for name in ("PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "TZ")
+            if name in os.environ
+        }
         own = {
             "HOME": str(self.home),
             "XDG_CONFIG_HOME": str(self.home / "config"),
