@@ -128,7 +128,7 @@ async def test_a_uid_somebody_has_is_left_alone(ground: Ground) -> None:
 
 async def test_a_name_that_is_no_login_of_ours_reaches_no_command(ground: Ground) -> None:
     for login in ("root", "daemon", "g;id", "g/../x", "", "-g", "gx\n", "g" * 33, "G1", "gpu aas", "g\0"):
-        with pytest.raises(HostFailed, match="expected|Expected"):
+        with pytest.raises(HostFailed, match=r"xpected"):
             await ground.accounts().provision(login, [KEY], [], ground.tell)
         with pytest.raises(HostFailed, match="no login of ours"):
             await ground.accounts().revoke(login, ground.tell)

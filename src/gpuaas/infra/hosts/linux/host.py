@@ -1,0 +1,129 @@
+"""`ports.host.Host` on Linux: each verb reads what is there, acts through its own module, and answers in facts."""
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult
+from gpuaas.contracts.tasks.topology import Check, Gpu, GpuFault, HostHealth, Topology
+from gpuaas.infra.hosts.linux.accounts import Accounts, Terms
+from gpuaas.infra.hosts.linux.fault_journal import FaultJournal
+from gpuaas.infra.hosts.linux.health import LoadTest, gpu_health, host_checks, missing_health
+from gpuaas.infra.hosts.linux.inspection import inspect
+from gpuaas.infra.hosts.linux.layout import Layout
+from gpuaas.infra.hosts.linux.metrics import gpu_metrics, host_metrics
+from gpuaas.infra.hosts.linux.nvml import LIBRARY, Card, Nvml, open_nvml
+from gpuaas.infra.hosts.linux.sanitising import MemoryClear, memory_cleaning, reset_cleaning
+from gpuaas.ports.host import HostFailed, PhaseTeller
+
+MOST_FAULTS_TOLD = 64
+
+
+@dataclass(frozen=True)
+class LinuxSettings:
+    layout: Layout = field(default_factory=Layout)
+    terms: Terms = field(default_factory=Terms)
+    nvml_library: str = LIBRARY
+    load_test: LoadTest | None = None
+    memory_clear: MemoryClear | None = None
+
+
+class LinuxHost:
+    def __init__(self, state: Path, settings: LinuxSettings | None = None) -> None:
+        self._settings = settings or LinuxSettings()
+        self._layout = self._settings.layout
+        self._state = state
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._accounts = Accounts(self._layout, state, self._settings.terms)
+        self._journal = FaultJournal(self._layout, state)
+        self._nvml: Nvml | None = None
+
+    async def inspect(self) -> Topology:
+        return await asyncio.to_thread(self._inspect)
+
+    async def health(self, serials: list[str], *, load: bool, tell: PhaseTeller) -> HostHealth:
+        topology = await self.inspect()
+        faults = await self.faults()
+        known = {gpu.serial: gpu for gpu in topology.gpus}
+        wanted = [known[serial] for serial in serials if serial in known] if serials else topology.gpus
+        await tell("host_checked", f"{len(wanted)} GPUs to look at")
+        checks = await asyncio.to_thread(host_checks, self._layout, self._state, topology.gpus)
+        loaded = await self._loaded(wanted, tell) if load else {}
+        cards = await asyncio.to_thread(self._cards, wanted)
+        gpus = [
+            gpu_health(gpu, cards[gpu.serial], faults, has_nvml=self._nvml is not None, loaded=loaded.get(gpu.serial))
+            for gpu in wanted
+        ]
+        gpus += [missing_health(serial) for serial in serials if serial not in known]
+        healthy = all(check.passed for check in checks) and all(gpu.healthy for gpu in gpus)
+        return HostHealth(healthy=healthy, checks=checks, gpus=gpus, faults=faults[-MOST_FAULTS_TOLD:])
+
+    async def faults(self) -> list[GpuFault]:
+        return await asyncio.to_thread(self._journal.pending)
+
+    async def acknowledge(self, faults: list[GpuFault]) -> None:
+        await asyncio.to_thread(self._journal.acknowledge, faults)
+
+    async def metrics(self) -> dict[str, float]:
+        def read() -> dict[str, float]:
+            gpus = self._inspect().gpus
+            cards, numbers = self._cards(gpus), host_metrics(self._layout)
+            for gpu in gpus:
+                numbers |= gpu_metrics(gpu, cards[gpu.serial])
+            return numbers
+
+        return await asyncio.to_thread(read)
+
+    async def accounts(self) -> list[str]:
+        return await self._accounts.logins()
+
+    async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], *, tell: PhaseTeller) -> AccountResult:
+        await self._known(gpus)
+        return await self._accounts.provision(login, ssh_keys, gpus, tell)
+
+    async def revoke(self, login: str, *, tell: PhaseTeller) -> RevokeResult:
+        return await self._accounts.revoke(login, tell)
+
+    async def drain(self, *, drained: bool) -> None:
+        await self._accounts.drain(drained=drained)
+
+    async def sanitise(self, serials: list[str], *, reimage: bool, tell: PhaseTeller) -> list[Cleaning]:
+        if reimage:
+            raise HostFailed("reimage_unsupported", "this host cannot install itself anew")
+        cleanings: list[Cleaning] = []
+        for gpu in await self._known(serials):
+            await tell("clearing", gpu.serial)
+            cleanings.append(await memory_cleaning(gpu, self._settings.memory_clear))
+            await tell("resetting", gpu.serial)
+            cleanings.append(await asyncio.to_thread(reset_cleaning, self._layout, gpu))
+        return cleanings
+
+    async def _loaded(self, gpus: list[Gpu], tell: PhaseTeller) -> dict[str, Check]:
+        """Every GPU gets an answer: one that was not tried has not passed."""
+        test = self._settings.load_test
+        if not gpus:
+            await tell("load_skipped", "no GPU on this host")
+            return {}
+        await tell("loading", f"{len(gpus)} GPUs")
+        why = "nothing here can put it under load" if test is None else "the load test says nothing of it"
+        told = {} if test is None else await test(gpus)
+        return {gpu.serial: told.get(gpu.serial, Check(name="load", passed=False, detail=why)) for gpu in gpus}
+
+    async def _known(self, serials: list[str]) -> list[Gpu]:
+        if not serials:
+            return []
+        gpus = {gpu.serial: gpu for gpu in (await self.inspect()).gpus}
+        if missing := [serial for serial in serials if serial not in gpus]:
+            raise HostFailed("gpu_missing", f"not on this host: {', '.join(missing)[:500]}")
+        return [gpus[serial] for serial in serials]
+
+    def _inspect(self) -> Topology:
+        if self._nvml is None:
+            self._nvml = open_nvml(self._settings.nvml_library)
+        topology = inspect(self._layout, self._nvml)
+        self._journal.learn({gpu.address: gpu.serial for gpu in topology.gpus})
+        return topology
+
+    def _cards(self, gpus: list[Gpu]) -> dict[str, Card | None]:
+        nvml = self._nvml
+        return {gpu.serial: nvml.card(gpu.address) if nvml and gpu.driver == "nvidia" else None for gpu in gpus}
