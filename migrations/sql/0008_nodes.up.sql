@@ -74,8 +74,10 @@ COMMENT ON TABLE task_keys IS 'platform: public keys tasks are signed with, each
 GRANT SELECT, INSERT ON task_keys TO :app;
 GRANT UPDATE (valid_until) ON task_keys TO :app;
 
+-- `born` orders tasks of one moment as they were asked for; ids of one millisecond do not.
 CREATE TABLE tasks (
     id                  uuid PRIMARY KEY,
+    born                bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
     node_id             uuid NOT NULL REFERENCES nodes,
     type                text NOT NULL,
     version             integer NOT NULL,
@@ -112,7 +114,7 @@ CREATE TABLE tasks (
     CHECK ((sequence IS NULL) = (envelope IS NULL)),
     CHECK ((report_hash IS NULL) = (reported_by IS NULL))
 );
-CREATE INDEX tasks_to_sign ON tasks (node_id, id) WHERE state = 'queued';
+CREATE INDEX tasks_to_sign ON tasks (node_id, born) WHERE state = 'queued';
 CREATE INDEX tasks_to_claim ON tasks (node_id, sequence) WHERE state IN ('ready', 'delivered', 'running');
 CREATE INDEX tasks_due ON tasks (due_at) WHERE state IN ('queued', 'ready', 'delivered', 'running');
 CREATE INDEX tasks_by_node ON tasks (node_id, id DESC);

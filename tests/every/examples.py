@@ -447,7 +447,7 @@ async def _family(s: Setting, client_id: str) -> UUID:
     return family_id
 
 
-from tests.every import (  # noqa: E402 # the fleet's, in files of their own
-    fleet_examples,  # noqa: F401
-    node_examples,  # noqa: F401
+from tests.every import (  # noqa: E402 # the fleet's, in files of their own that use what is above
+    fleet_examples,  # noqa: F401 # declares its examples
+    node_examples,  # noqa: F401 # declares its examples
 )

@@ -18,13 +18,13 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.base import EVENT_TYPES, Envelope
 from gpuaas.contracts.tasks.base import PAYLOAD_TYPE, Order
 from gpuaas.domains import load_handlers
-from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.claims.service import TaskWaiters
+from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.models import Addresses
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.handlers import tasks_sign_once
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
-from gpuaas.domains.nodes.tasks.waiting import TaskWaiters
 from gpuaas.domains.pki.site import Pki
 from gpuaas.infra.ca.builtin import BuiltInCa
 from gpuaas.infra.events import HANDLERS

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpuaas.contracts.http.agent import Heartbeat
-from gpuaas.domains.nodes.liveness import batch, handlers
-from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.liveness import handlers, service
+from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.kit import clock
 from tests.support.fleet import EVERYTHING, Agent, Fleet
 from tests.support.people import found, refusal
@@ -88,13 +88,13 @@ async def test_a_heartbeat_hears_what_is_wanted_and_says_what_was_taken_over(fle
 async def test_many_heartbeats_are_few_statements(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):
     agents = [await fleet.enrolled() for _ in range(40)]
     flushes: list[int] = []
-    note = batch.service.heartbeats_note
+    note = service.heartbeats_note
 
     async def counting(tx: Any, beats: Any) -> Any:
         flushes.append(len(beats))
         return await note(tx, beats)
 
-    monkeypatch.setattr(batch.service, "heartbeats_note", counting)
+    monkeypatch.setattr(service, "heartbeats_note", counting)
     answers = await asyncio.gather(*(agent.heartbeat() for agent in agents for _ in range(2)))
     assert {answer.status_code for answer in answers} == {200}
     assert sum(flushes) == 40
@@ -119,7 +119,7 @@ async def test_a_heartbeat_while_the_database_refuses_is_told_so(fleet: Fleet, m
         raise OSError("the database is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batch.service, "heartbeats_note", away)
+        patched.setattr(service, "heartbeats_note", away)
         assert refusal(await agent.heartbeat()) == (503, "dependency_unavailable")
     found(await agent.heartbeat(), 200)
 

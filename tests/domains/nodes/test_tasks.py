@@ -56,7 +56,7 @@ async def state(fleet: Fleet, task_id: UUID) -> str:
     return str((await fleet.city.get(fleet.admin, f"/tasks/{task_id}"))["state"])
 
 
-async def sequences(fleet: Fleet, agent: Agent) -> list[int]:
+async def sequences(fleet: Fleet, agent: Agent) -> list[int | None]:
     async with fleet.db.read(EVERYTHING) as tx:
         rows = await tx.rows("SELECT sequence FROM tasks WHERE node_id = $1 ORDER BY sequence", agent.id)
     return [row["sequence"] for row in rows]
@@ -80,6 +80,15 @@ async def test_tasks_come_in_order_and_without_a_gap(fleet: Fleet):
     await fleet.sign()
     orders = await agent.claim()
     assert [order.sequence for order in orders] == list(range(1, 8))
+
+
+async def test_tasks_of_one_moment_come_as_they_were_asked_for(fleet: Fleet):
+    agent = await fleet.enrolled()
+    wanted: list[Any] = [Inspect(), HealthCheck(), Drain(), HealthCheck(load=True), UserRevoke(login="gabc")] * 3
+    async with fleet.db.transaction(EVERYTHING, "test") as tx:
+        made = [(await service.task_create(tx, agent.id, task)).id for task in wanted]
+    await fleet.sign()
+    assert [order.task_id for order in await agent.claim()][2:] == made
 
 
 async def test_an_order_is_signed_over_its_exact_bytes_for_its_node_and_ends_in_ten_minutes(fleet: Fleet):
@@ -305,7 +314,10 @@ async def test_a_key_follows_another_only_by_its_word_and_both_are_believed_for_
 async def test_lists_tell_of_tasks_newest_first_and_their_story(fleet: Fleet):
     agent = await fleet.ready()
     subject = new_id()
-    made = [await ask(fleet, agent, Inspect(), subject_id=subject) for _ in range(3)]
+    made = []
+    for _ in range(3):
+        made.append(await ask(fleet, agent, Inspect(), subject_id=subject))
+        await asyncio.sleep(0.002)
     page = await fleet.city.get(fleet.admin, "/tasks", subject_id=str(subject), limit=2)
     assert [task["id"] for task in page["items"]] == [str(made[2]), str(made[1])]
     rest = await fleet.city.get(fleet.admin, "/tasks", subject_id=str(subject), limit=2, cursor=page["next_cursor"])

@@ -5,10 +5,10 @@ import asyncio
 from collections.abc import Collection
 from uuid import UUID
 
-from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.claims.service import TaskWaiters
+from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.domains.nodes.registry.models import Addresses
 from gpuaas.domains.nodes.tasks import service as tasks
-from gpuaas.domains.nodes.tasks.waiting import TaskWaiters
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.postgres.database import Database

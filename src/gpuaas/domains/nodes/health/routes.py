@@ -6,17 +6,13 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.agent import TellFaults
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import (
-    FleetHealth,
     HealthEntry,
     HealthHistoryQuery,
     NodeReason,
-    NodeSlotView,
-    SlotListQuery,
-    SlotQuarantine,
     TaskView,
 )
 from gpuaas.contracts.permissions import P
-from gpuaas.domains.nodes.health import fleet, service
+from gpuaas.domains.nodes.health import service
 from gpuaas.domains.nodes.health.models import HealthRow
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks.views import task_view
@@ -36,20 +32,6 @@ async def agent_faults(cx: AgentContext, told: TellFaults) -> Done:
     await service.faults_tell(
         cx.tx, cx.node_id, told.faults, strikes_max=cx.policy.number("nodes.strikes_max"))
     return Done()
-
-
-@operation("GET", "/slots", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="slots")
-async def slot_list(cx: PlatformContext, query: SlotListQuery) -> Page[NodeSlotView]:
-    """List slots, one per GPU, each with whether it can be sold now and, if not, why."""
-    return await fleet.slot_page(cx, query)
-
-
-@operation(
-    "POST", "/slots/{slot_id}/quarantine", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="slot.quarantine",
-    tag="slots", errors=(Code.SLOT_MISSING, Code.SLOT_QUARANTINED))
-async def slot_quarantine(cx: PlatformContext, slot_id: SlotId, wanted: SlotQuarantine) -> NodeSlotView:
-    """Take a GPU out of sale. Its siblings stay; whoever is on it stays, too."""
-    return await fleet.slot_shown(cx, await service.slot_quarantine(cx.tx, slot_id, wanted.reason))
 
 
 @operation(
@@ -76,12 +58,6 @@ async def node_health_list(cx: PlatformContext, node_id: NodeId, query: HealthHi
     rows = await service.history(
         cx.tx, node_id, serial=query.serial, before=_before(cx, query), limit=query.limit + 1)
     return page(cx, query, rows, _entry)
-
-
-@operation("GET", "/ops/fleet-health", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="ops")
-async def fleet_health(cx: PlatformContext) -> FleetHealth:
-    """Tell how the fleet is: how many nodes and slots, how many can be sold, and what is the matter with the others."""
-    return await fleet.fleet_health(cx.tx, lease=cx.policy.number("nodes.lease_seconds"))
 
 
 def _entry(row: HealthRow) -> HealthEntry:

@@ -2,7 +2,7 @@
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.agent import Desired, Heartbeat
-from gpuaas.domains.nodes.liveness.batch import Heartbeats
+from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.infra.http.context import AgentContext
 from gpuaas.infra.http.operation import Lane, Wire, operation
 

@@ -3,12 +3,9 @@
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.http.agent import Enrol, Enrolled, TrustView
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import (
     NodeCheck,
-    NodeCreate,
-    NodeCreated,
     NodeListQuery,
     NodeReason,
     NodeUpdate,
@@ -16,31 +13,19 @@ from gpuaas.contracts.http.nodes import (
     TaskView,
 )
 from gpuaas.contracts.permissions import P
-from gpuaas.domains.nodes.registry import enrolment, service
+from gpuaas.domains.nodes.registry import service
 from gpuaas.domains.nodes.registry.models import Wanted
 from gpuaas.domains.nodes.registry.views import node_view
 from gpuaas.domains.nodes.tasks.views import task_view
-from gpuaas.infra.http.context import AgentContext, PlatformContext, PublicContext
+from gpuaas.infra.http.context import PlatformContext
 from gpuaas.infra.http.listing import after, page
-from gpuaas.infra.http.operation import Lane, Wire, operation
+from gpuaas.infra.http.operation import Lane, operation
 from gpuaas.kit.ids import NodeId
 
 _NODE = "/nodes/{node_id}"
 _KNOWN = (Code.NODE_MISSING,)
 _MOVES = (Code.NODE_MISSING, Code.STATE_MOVE_REFUSED)
 _ASKS = (*_MOVES, Code.TASK_QUEUE_FULL)
-
-
-@operation(
-    "POST", "/nodes", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.create", status=201, tag="nodes",
-    errors=(Code.NODE_NAME_TAKEN, Code.SKU_MISSING),
-)
-async def node_create(cx: PlatformContext, wanted: NodeCreate) -> NodeCreated:
-    """Create a node, with the command that enrols its agent.
-
-    The command is run on the machine, once, within the hour; its token is shown only here."""
-    node_id = await service.node_create(cx.tx, wanted)
-    return await enrolment.invite(cx, node_id)
 
 
 @operation("GET", "/nodes", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="nodes")
@@ -123,17 +108,6 @@ async def node_enable(cx: PlatformContext, node_id: NodeId) -> NodeView:
 
 
 @operation(
-    "POST", _NODE + "/reenrol", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.reenrol", status=201,
-    tag="nodes", errors=_MOVES)
-async def node_reenrol(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> NodeCreated:
-    """Have a node enrolled again, after its machine or its agent's state was lost.
-
-    Its certificates end now; the command works once, within the hour, and is shown only here."""
-    await service.node_reenrol(cx.tx, node_id)
-    return await enrolment.invite(cx, node_id)
-
-
-@operation(
     "POST", _NODE + "/inspect", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.inspect", status=202,
     tag="nodes", errors=_ASKS)
 async def node_inspect(cx: PlatformContext, node_id: NodeId) -> TaskView:
@@ -156,21 +130,6 @@ async def node_remove(cx: PlatformContext, node_id: NodeId) -> Done:
     """Remove a node. Refused while somebody is on it; its certificates end, and its name is free again."""
     await service.node_remove(cx.tx, node_id)
     return Done()
-
-
-@operation(
-    "POST", "/nodes/enrol", lane=Lane.AUTH, audit="node.enrol", status=201, tag="nodes",
-    errors=(Code.BOOTSTRAP_TOKEN_REFUSED, Code.CSR_REFUSED, Code.NODE_MISSING, Code.STATE_MOVE_REFUSED,
-            Code.TASK_QUEUE_FULL))
-async def node_enrol(cx: PublicContext, wanted: Enrol) -> Enrolled:
-    """Enrol an agent: a single-use token and a certificate request for a certificate that names the node."""
-    return await enrolment.enrol(cx, wanted)
-
-
-@operation("GET", "/trust", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent")
-async def agent_trust(cx: AgentContext) -> TrustView:
-    """Tell whom to believe: our certificate authorities, and the keys tasks are signed with."""
-    return await enrolment.trust_view(cx.tx)
 
 
 async def _shown(cx: PlatformContext, node_id: UUID) -> NodeView:

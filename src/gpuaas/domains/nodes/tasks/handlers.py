@@ -7,8 +7,8 @@ from uuid import UUID
 from prometheus_client import Counter
 
 from gpuaas.domains.nodes.tasks import service, store
+from gpuaas.domains.nodes.tasks.hinting import subject_of
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
-from gpuaas.domains.nodes.tasks.waiting import subject_of
 from gpuaas.infra.events import timer
 from gpuaas.infra.postgres.database import AGAIN, AWAY, Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
@@ -78,7 +78,8 @@ async def tasks_overdue(parts: Parts) -> None:
 
 @timer("nodes.task_retention", every_seconds=3600, deadline_seconds=300)
 async def tasks_prune(parts: Parts) -> None:
-    before = floor_id(clock.now() - timedelta(days=parts.get(PolicyReader).number("retention.task_days")))  # type: ignore[type-abstract] # a port
+    policy = parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
+    before = floor_id(clock.now() - timedelta(days=policy.number("retention.task_days")))
     while True:
         async with parts.get(Database).transaction(EVERYTHING, "system:nodes.task_retention") as tx:
             if await store.prune(tx, before=before, limit=PRUNED) < PRUNED:

@@ -3,14 +3,13 @@
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.http.agent import Claim, Claimed, Reported, TellPhases, TellResult
+from gpuaas.contracts.http.agent import Reported, TellPhases, TellResult
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import NodeReason, TaskDetail, TaskListQuery, TaskView
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.nodes.tasks import service
-from gpuaas.domains.nodes.tasks.claiming import claim_wait
+from gpuaas.domains.nodes.tasks.hinting import subject_of
 from gpuaas.domains.nodes.tasks.views import task_detail, task_view
-from gpuaas.domains.nodes.tasks.waiting import TaskWaiters, subject_of
 from gpuaas.infra.http.context import AgentContext, PlatformContext
 from gpuaas.infra.http.listing import page
 from gpuaas.infra.http.operation import Lane, Wire, operation
@@ -20,15 +19,6 @@ from gpuaas.ports.hints import Hints
 
 RESULT_BYTES = 512 * 1024
 _LAST = UUID(int=(1 << 128) - 1)
-
-
-@operation("POST", "/claim", lane=Lane.DEFAULT, wire=Wire.AGENT, transaction=False, tag="agent",
-           errors=(Code.NODE_MISSING, Code.AGENT_STATE_ROLLED_BACK))
-async def agent_claim(cx: AgentContext, wanted: Claim) -> Claimed:
-    """Fetch tasks; waits until there is one, or the time is up. What was fetched and has not ended may be asked again.
-
-    An agent that asks for numbers it has already proven to know has lost its memory: its node is quarantined."""
-    return await claim_wait(cx.db, cx.parts.get(TaskWaiters), cx.node_id, wanted)
 
 
 @operation("POST", "/tasks/{task_id}/phases", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent",

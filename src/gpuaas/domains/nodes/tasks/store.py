@@ -53,7 +53,7 @@ LIMIT $1 FOR UPDATE SKIP LOCKED
 """
 ANYTHING_TO_SIGN = "SELECT EXISTS (SELECT FROM tasks WHERE state = 'queued')"
 TO_SIGN = _sql("""
-SELECT COLUMNS FROM tasks WHERE node_id = ANY($1) AND state = 'queued' ORDER BY node_id, id LIMIT $2 FOR UPDATE
+SELECT COLUMNS FROM tasks WHERE node_id = ANY($1) AND state = 'queued' ORDER BY node_id, born LIMIT $2 FOR UPDATE
 """)
 SIGNED = """
 UPDATE tasks t SET state = 'ready', state_since = now(), sequence = s.sequence, envelope = s.envelope, key_id = $6,

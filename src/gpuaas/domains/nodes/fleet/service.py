@@ -4,51 +4,48 @@ from collections import Counter
 from collections.abc import Sequence
 from uuid import UUID
 
-from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.http.nodes import FleetHealth, NodeSlotView, Quarantine, SlotListQuery, Trouble
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Slot
-from gpuaas.domains.nodes.health import service
+from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.health.models import SlotQuarantineRow
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.models import Node, Wanted
 from gpuaas.domains.nodes.registry.sellability import why_node_not, why_slot_not
 from gpuaas.domains.nodes.tasks import service as tasks
-from gpuaas.infra.http.context import PlatformContext
-from gpuaas.infra.http.listing import after
 from gpuaas.infra.postgres.tx import NIL, Tx
 
 MAX_TROUBLES = 200
 NODES_AT_ONCE = 500
 
 
-async def slot_page(cx: PlatformContext, query: SlotListQuery) -> Page[NodeSlotView]:
-    """Whole nodes to a page, so that siblings are seen together; the cursor is the last node."""
-    lease = cx.policy.number("nodes.lease_seconds")
+async def slot_list(
+    tx: Tx, query: SlotListQuery, *, lease: int, after: UUID
+) -> tuple[list[NodeSlotView], UUID | None]:
+    """Whole nodes to a page, so that siblings are seen together; and the last node, when there may be more."""
     if query.node_id is not None:
-        views = await slot_views(cx.tx, [await registry.node_get(cx.tx, query.node_id, lease=lease)])
-        return Page(items=_wanted(views, query))
+        views = await slot_views(tx, [await registry.node_get(tx, query.node_id, lease=lease)])
+        return _wanted(views, query), None
     items: list[NodeSlotView] = []
-    last = after(cx, query)
     while len(items) < query.limit:
-        nodes = await registry.list_all(cx.tx, Wanted(), lease=lease, after=last, limit=max(1, query.limit // 8))
+        nodes = await registry.list_all(tx, Wanted(), lease=lease, after=after, limit=max(1, query.limit // 8))
         if not nodes:
-            return Page(items=items)
-        items += _wanted(await slot_views(cx.tx, nodes), query)
-        last = nodes[-1].id
-    return Page(items=items, next_cursor=cx.next_cursor(last))
+            return items, None
+        items += _wanted(await slot_views(tx, nodes), query)
+        after = nodes[-1].id
+    return items, after
 
 
-async def slot_shown(cx: PlatformContext, slot: Slot) -> NodeSlotView:
-    node = await registry.node_get(cx.tx, slot.node_id, lease=cx.policy.number("nodes.lease_seconds"))
-    return next(view for view in await slot_views(cx.tx, [node]) if view.id == slot.id)
+async def slot_view(tx: Tx, slot: Slot, *, lease: int) -> NodeSlotView:
+    node = await registry.node_get(tx, slot.node_id, lease=lease)
+    return next(view for view in await slot_views(tx, [node]) if view.id == slot.id)
 
 
 async def slot_views(tx: Tx, nodes: Sequence[Node]) -> list[NodeSlotView]:
     by_id = {node.id: node for node in nodes}
     slots = await inventory.slots_of(tx, list(by_id))
-    open_ones = await service.open_of_slots(tx, [slot.id for slot in slots])
-    strikes = await service.strikes(tx, [slot.serial for slot in slots])
+    open_ones = await health.open_of_slots(tx, [slot.id for slot in slots])
+    strikes = await health.strikes(tx, [slot.serial for slot in slots])
     return [
         _slot_view(by_id[slot.node_id], slot, open_ones.get(slot.id), strikes.get(slot.serial, 0)) for slot in slots
     ]
@@ -74,7 +71,7 @@ async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:
     troubles.sort(key=lambda trouble: not any("quarantine" in reason for reason in trouble.why_not))
     return FleetHealth(
         ok=not troubles, nodes=states.total(), by_state=dict(states), by_liveness=dict(liveness), slots=slots,
-        slots_sellable=sellable, slots_quarantined=await service.open_count(tx),
+        slots_sellable=sellable, slots_quarantined=await health.open_count(tx),
         tasks_open=await tasks.open_count(tx), troubles=troubles[:MAX_TROUBLES])
 
 
