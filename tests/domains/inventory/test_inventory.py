@@ -1,6 +1,7 @@
 """The catalogue and slots, on the real database."""
 
 from datetime import timedelta
+from typing import Any
 
 import asyncpg
 import pytest
@@ -19,8 +20,8 @@ SIGHT = Sight(PLATFORM)
 ACTOR = system("test")
 
 
-def wanted(**changes: object) -> SkuCreate:
-    given = {
+def wanted(**changes: Any) -> SkuCreate:
+    given: dict[str, Any] = {
         "name": f"s-{new_id().hex}",
         "title": "H200",
         "shape": Shape.BAREMETAL,
