@@ -1,7 +1,7 @@
 """The issuer's door for others: making logins, changing passwords, rotating keys, ending what a person has open.
 
-Always holds: a changed or reset password, and a disabled user, end every session and token of the login (but, for a
-change, the one that asks)."""
+Always holds: a changed or reset password, and a disabled user, end every session and token of the login, and what was
+promised and not yet taken (but, for a change, the session and tokens of the one that asks)."""
 
 from typing import Any
 from uuid import UUID
@@ -94,6 +94,7 @@ async def password_change(tx: Tx, change: PasswordChanging) -> None:
 async def all_end(tx: Tx, account_id: UUID, reason: str, *, but: Family | None = None) -> None:
     """Every browser and every client of a login is logged out; its live access tokens are denied."""
     await sessions.sessions_end(tx, account_id, except_id=but.session_id if but else None)
+    await devices.approvals_end(tx, account_id)
     await grants.families_end(tx, account_id, reason, except_id=but.id if but else None)
 
 

@@ -57,14 +57,16 @@ async def login_try(db: Database, passwords: Passwords, policy: PolicyReader, *,
     return Attempt(email=email, account=account, new_hash=renewed)
 
 
-async def login_accepted(tx: Tx, attempt: Attempt) -> None:
-    """In the transaction of the login: forget the failures before it."""
+async def login_accepted(tx: Tx, attempt: Attempt) -> bool:
+    """In the transaction of the login: forget the failures before it. False when the password was changed meanwhile."""
     if attempt.account is None:
         raise ValueError("only an attempt that found an account can be accepted")
+    if not await store.logged_in(tx, attempt.account):
+        return False
     await store.forgive(tx, token_hash(attempt.email))
-    await store.logged_in(tx, attempt.account.id)
     if attempt.new_hash is not None:
         await store.rehash(tx, attempt.account, attempt.new_hash)
+    return True
 
 
 async def account_get(tx: Tx, account_id: UUID) -> Account | None:

@@ -27,7 +27,7 @@ UPDATE issuer_accounts SET password_hash = $2, must_change = $3, password_versio
 WHERE id = $1 AND ($4::int IS NULL OR password_version = $4) RETURNING {_COLUMNS}
 """  # noqa: S608 # our own columns
 REHASH = "UPDATE issuer_accounts SET password_hash = $2 WHERE id = $1 AND password_version = $3"
-LOGGED_IN = "UPDATE issuer_accounts SET last_login_at = now() WHERE id = $1"
+LOGGED_IN = "UPDATE issuer_accounts SET last_login_at = now() WHERE id = $1 AND password_version = $2"
 # Takes a try, unless the address has to wait. From the n-th failure in a row on, each doubles the wait.
 CHARGE = """
 INSERT INTO issuer_login_attempts AS a (email_hash, failures, locked_until)
@@ -80,8 +80,9 @@ async def rehash(tx: Tx, account: Account, password_hash: str) -> None:
     await tx.run(REHASH, account.id, password_hash, account.password_version)
 
 
-async def logged_in(tx: Tx, account_id: UUID) -> None:
-    await tx.run(LOGGED_IN, account_id)
+async def logged_in(tx: Tx, account: Account) -> bool:
+    """False when the password was changed since the account was read."""
+    return await tx.run(LOGGED_IN, account.id, account.password_version) > 0
 
 
 async def forgive(tx: Tx, email_hash: bytes) -> None:

@@ -126,11 +126,10 @@ async def login(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str], a
             happened="waiting",
             alert=f"Too many wrong passwords. Try again in {wait} seconds.",
         )
-    if attempt.account is None:
+    if attempt.account is None or not await accounts.login_accepted(tx, attempt):
         return login_page(
             desk, browser, sent, email=attempt.email, alert=WRONG_LOGIN, status=400, happened="wrong password"
         )
-    await accounts.login_accepted(tx, attempt)
     if attempt.account.must_change:
         return await _ask_for_password(tx, desk, browser, sent, attempt.account)
     return await _logged_in(tx, desk, browser, sent, attempt.account)

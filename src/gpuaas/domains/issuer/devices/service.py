@@ -4,6 +4,7 @@ Always holds: a person who is logged in looks at the code and the asking program
 taken once; used again, what it gave is ended."""
 
 from collections.abc import Mapping
+from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.domains.issuer import pages, user_codes
@@ -167,7 +168,10 @@ async def _question(tx: Tx, desk: Desk, browser: Browser, session: Session, wait
 
 async def _decide(tx: Tx, code: str, session: Session, *, allow: bool) -> Outcome:
     to = DeviceState.APPROVED if allow else DeviceState.DENIED
-    if await store.move_by_person(tx, code, to=to, session=session) is None:
+    if (
+        not await sessions.session_hold(tx, session.id)
+        or await store.move_by_person(tx, code, to=to, session=session) is None
+    ):
         return Outcome(html=pages.message("Too late", WRONG_CODE), status=400)
     said = (
         ("Your device is connected", "You can close this window and go on there.")
@@ -179,6 +183,11 @@ async def _decide(tx: Tx, code: str, session: Session, *, allow: bool) -> Outcom
         happened="device allowed" if allow else "device denied",
         subject=str(session.account_id),
     )
+
+
+async def approvals_end(tx: Tx, account_id: UUID) -> None:
+    """What the account allowed and no device has taken yet is denied."""
+    await store.take_back(tx, account_id)
 
 
 async def devices_prune(tx: Tx) -> int:

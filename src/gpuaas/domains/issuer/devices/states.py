@@ -12,6 +12,6 @@ class DeviceState(StrEnum):
 
 SOURCES: dict[DeviceState, tuple[DeviceState, ...]] = {
     DeviceState.APPROVED: (DeviceState.PENDING,),
-    DeviceState.DENIED: (DeviceState.PENDING,),
+    DeviceState.DENIED: (DeviceState.PENDING, DeviceState.APPROVED),
     DeviceState.USED: (DeviceState.APPROVED,),
 }

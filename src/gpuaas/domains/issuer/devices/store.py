@@ -28,6 +28,10 @@ BY_HASH = f"SELECT {_COLUMNS} FROM issuer_device_codes WHERE device_hash = $1"  
 PENDING = f"""
 SELECT {_COLUMNS} FROM issuer_device_codes WHERE user_code = $1 AND state = 'pending' AND expires_at > now()
 """  # noqa: S608 # our own columns
+# What an account allowed and no device has taken yet.
+TAKE_BACK = """
+UPDATE issuer_device_codes SET state = $2, state_since = now() WHERE account_id = $1 AND state = 'approved'
+"""
 MOVE_BY_PERSON = f"""
 UPDATE issuer_device_codes SET state = $2, state_since = now(), account_id = $4, session_id = $5, auth_time = $6
 WHERE user_code = $1 AND state = ANY($3) AND expires_at > now() RETURNING {_COLUMNS}
@@ -79,6 +83,10 @@ async def move_by_person(tx: Tx, user_code: str, *, to: DeviceState, session: Se
 
 async def move_by_device(tx: Tx, device_hash: bytes, *, to: DeviceState, family_id: UUID) -> DeviceCode | None:
     return _code(await tx.row(MOVE_BY_DEVICE, device_hash, to, _sources(to), family_id))
+
+
+async def take_back(tx: Tx, account_id: UUID) -> None:
+    await tx.run(TAKE_BACK, account_id, DeviceState.DENIED)
 
 
 async def prune(tx: Tx) -> int:

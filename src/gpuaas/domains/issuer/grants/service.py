@@ -1,8 +1,9 @@
 """Verbs about codes and tokens.
 
 Always holds: a code and a refresh token work once. Used again, everything that followed from them is ended, and the
-live access tokens go onto the deny-list. One exception: a refresh token that was spent less than GRACE_SECONDS ago
-and whose successor nobody has used: the client's own two requests raced. It is refused, nothing ends."""
+live access tokens go onto the deny-list. A code dies with the session it was given for. One exception: a refresh token
+that was spent less than GRACE_SECONDS ago and whose successor nobody has used: the client's own two requests raced. It
+is refused, nothing ends."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -20,6 +21,7 @@ from gpuaas.domains.issuer.grants import store
 from gpuaas.domains.issuer.grants.models import Code, Family, RefreshToken, Tokens
 from gpuaas.domains.issuer.models import Desk
 from gpuaas.domains.issuer.oauth import Error, OAuthRefusal
+from gpuaas.domains.issuer.sessions import service as sessions
 from gpuaas.domains.issuer.sessions.models import Session
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.infra.signing import Purpose
@@ -65,6 +67,8 @@ async def code_redeem(
     if found is None:
         await _end_what_code_began(tx, key, client)
         raise OAuthRefusal(Error.INVALID_GRANT, "the code is not known, has expired or belongs to another client")
+    if not await sessions.session_hold(tx, found.session_id):
+        raise OAuthRefusal(Error.INVALID_GRANT, "the login this code came from has ended", happened="refused")
     if redirect_uri != found.redirect_uri:
         raise OAuthRefusal(Error.INVALID_GRANT, "redirect_uri is not the one that was asked for", happened="refused")
     if not proves(verifier, found.code_challenge):

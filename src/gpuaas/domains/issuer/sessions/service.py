@@ -30,6 +30,11 @@ async def session_begin(tx: Tx, account_id: UUID, *, seconds: int, before: Sessi
     return await store.add(tx, token_hash(cookie), account_id, seconds), cookie
 
 
+async def session_hold(tx: Tx, session_id: UUID) -> bool:
+    """Whether the session has not ended; it does not before this transaction does."""
+    return await store.hold(tx, session_id)
+
+
 async def session_end(tx: Tx, session_id: UUID) -> None:
     await store.end(tx, session_id)
 

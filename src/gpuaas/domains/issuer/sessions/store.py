@@ -10,6 +10,8 @@ _COLUMNS = "id, account_id, auth_time, expires_at"
 LIVE = f"""
 SELECT {_COLUMNS} FROM issuer_sessions WHERE token_hash = $1 AND ended_at IS NULL AND expires_at > now()
 """  # noqa: S608 # our own columns
+# Whoever ends the session waits until what follows from it is written, and then finds it.
+HOLD = "SELECT true FROM issuer_sessions WHERE id = $1 AND ended_at IS NULL FOR SHARE"
 ADD = f"""
 INSERT INTO issuer_sessions (id, token_hash, account_id, expires_at)
 VALUES ($1, $2, $3, now() + $4 * interval '1 second') RETURNING {_COLUMNS}
@@ -29,6 +31,10 @@ PRUNE = "DELETE FROM issuer_sessions WHERE expires_at < now() OR ended_at < now(
 async def live(tx: Tx, token_hash: bytes) -> Session | None:
     row = await tx.row(LIVE, token_hash)
     return None if row is None else decode(Session, row)
+
+
+async def hold(tx: Tx, session_id: UUID) -> bool:
+    return bool(await tx.value(HOLD, session_id))
 
 
 async def add(tx: Tx, token_hash: bytes, account_id: UUID, seconds: int) -> Session:
