@@ -14,7 +14,7 @@ from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.infra.signing import LEAD_SECONDS, OVERLAP_SECONDS, Purpose, SigningKeys
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.secrets import MasterKey
-from tests.support.issuer_site import Account, Site
+from tests.support.issuer_site import Account, Robot, Site
 
 
 def key_ids(jwks: dict[str, Any]) -> list[str]:
@@ -174,3 +174,14 @@ async def test_a_distrusted_key_is_refused_by_every_replica_within_a_second(
         await keys_rotate(tx, site.keys, distrust_old=True)
     assert not await site.accepted(before)
     assert await site.accepted((await site.log_in(ada))["access_token"])
+
+
+async def test_a_service_accounts_token_of_a_distrusted_key_is_refused_too(site: Site, robot: Robot) -> None:
+    """On a replica that nobody but the machine speaks to."""
+    before = (await site.token("client_credentials", str(robot.id), client_secret=robot.key)).json()["access_token"]
+    assert await site.accepted(before)
+    async with site.db.transaction(Sight(PLATFORM), "test") as tx:
+        await keys_rotate(tx, site.keys, distrust_old=True)
+    verifier = site.parts.get(TokenVerifier)
+    verifier._obeyed_at = float("-inf")  # the test before this one asked for the keys a moment ago
+    assert not await site.accepted(before)

@@ -151,7 +151,7 @@ class CredentialAuthority:
             known.claims = await self._verifier.access_token(token)
         claims = known.claims
         if claims.kind == SERVICE_ACCOUNT_KIND:
-            return await self._of_account_token(claims)
+            return await self._of_account_token(known, claims, token)
         standing = await self._user_standing(claims)
         if await self._verifier.obey(standing.marked_at):
             known.claims = claims = await self._verifier.access_token(token)
@@ -164,7 +164,7 @@ class CredentialAuthority:
             await self._note(_Seen(standing.id, claims.email, claims.email_verified))
         return _user(standing, claims)
 
-    async def _of_account_token(self, claims: Claims) -> Actor:
+    async def _of_account_token(self, known: Known, claims: Claims, token: str) -> Actor:
         """A token got for a service account's key: it lives no longer than the key and the account."""
         try:
             key_id = UUID(claims.key_id)
@@ -172,6 +172,8 @@ class CredentialAuthority:
             raise _no(Code.CREDENTIAL_INVALID, "a service account's token without a key's id") from None
         async with self._db.read(SEES_ALL) as tx:
             standing = await store.key_by_id(tx, key_id, credential_id=claims.credential_id)
+        if standing is not None and await self._verifier.obey(standing.marked_at):
+            known.claims = claims = await self._verifier.access_token(token)
         if standing is not None and str(standing.id) != claims.subject:
             raise _no(Code.CREDENTIAL_INVALID, "the key is not this service account's")
         return await self._account(standing, claims)
