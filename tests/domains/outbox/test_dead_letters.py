@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import REGISTRY as METRICS
 
 import gpuaas.domains.outbox.routes  # noqa: F401 - declares the operations asked here
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.platform import OrgCreated
 from gpuaas.contracts.permissions import PlatformRole
@@ -17,6 +18,7 @@ from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.events import HandlerRegistry, reaction
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
+from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.parts import Parts
 from tests.support.written_people import Caller, WrittenPeople, api_for
@@ -131,6 +133,24 @@ async def test_a_replay_ends_as_handled_refused_or_overdue(db: Database, superus
     )
     await handlers.dead_letters_overdue(parts)
     assert (await call("auditor", "GET", f"/dead-letters/{bad}")).json()["state"] == "open"
+
+
+async def test_a_replay_whose_reaction_finds_a_conflict_is_refused_once_with_that_reason(
+    db: Database, superuser: Any, call: Caller
+) -> None:
+    registry, tries = HandlerRegistry(), []
+
+    @reaction("test.conflicting", to=OrgCreated, registry=registry)
+    async def conflicting(tx: Tx, event: OrgCreated, envelope: Envelope) -> None:
+        tries.append(envelope.id)
+        raise Conflict(Code.STATE_MOVE_REFUSED, "It has moved on.")
+
+    letter, event = await letter_of(db, superuser, "test.conflicting")
+    await call("root", "POST", f"/dead-letters/{letter}/replay")
+    for _ in range(3):
+        await handlers.dead_letters_replay(Parts(db, registry))
+    found = (await call("auditor", "GET", f"/dead-letters/{letter}")).json()
+    assert (found["state"], found["reason"], tries) == ("open", "Conflict: It has moved on.", [event])
 
 
 async def test_the_depth_of_the_queue_is_a_metric(db: Database, superuser: Any) -> None:

@@ -4,6 +4,7 @@ Always holds: whatever NATS loses, the auditor finds in the books and sends agai
 has not handled."""
 
 import asyncio
+import contextlib
 from datetime import datetime
 from uuid import UUID
 
@@ -159,19 +160,27 @@ async def dead_letters_replay(parts: Parts) -> None:
 
 async def _replay(parts: Parts, letter: DeadLetter) -> None:
     db = parts.get(Database)
-    reaction = parts.get(HandlerRegistry).reaction(letter.consumer)
-    try:
-        if reaction is None:
-            await service.dead_letter_refused(db, letter, "no consumer of this name exists any more: discard it")
-            return
-        async with asyncio.timeout(HANDLER_SECONDS):
-            outcome = await service.event_handle(db, reaction, letter.event_id, letter.org_id, parts, again=True)
-        if outcome is service.Outcome.NOT_OURS:
+    refused, handled = await _deliver_again(parts, letter)
+    with contextlib.suppress(Conflict):  # the deadline, or another worker, moved it meanwhile
+        if refused:
+            await service.dead_letter_refused(db, letter, refused)
+        elif not handled:
             await service.dead_letter_settle(db, letter)
-    except Conflict:
-        return  # the deadline, or another worker, moved it meanwhile
-    except Exception as error:  # noqa: BLE001 - whatever a reaction raises is the new reason of its letter
-        await service.dead_letter_refused(db, letter, service.reason_text(error))
+
+
+async def _deliver_again(parts: Parts, letter: DeadLetter) -> tuple[str, bool]:
+    """Why not, and whether it was handled now. Whatever a reaction raises is the new reason of its letter."""
+    reaction = parts.get(HandlerRegistry).reaction(letter.consumer)
+    if reaction is None:
+        return "no consumer of this name exists any more: discard it", False
+    try:
+        async with asyncio.timeout(HANDLER_SECONDS):
+            outcome = await service.event_handle(
+                parts.get(Database), reaction, letter.event_id, letter.org_id, parts, again=True
+            )
+    except Exception as error:  # noqa: BLE001 - a reaction may raise anything
+        return service.reason_text(error), False
+    return "", outcome is service.Outcome.HANDLED
 
 
 @timer("outbox.deadlines", every_seconds=15)
