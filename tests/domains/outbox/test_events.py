@@ -7,6 +7,7 @@ import msgspec
 import nats
 import pytest
 
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.platform import ProjectUpdated
 from gpuaas.domains.outbox import handlers, service
@@ -14,7 +15,9 @@ from gpuaas.infra.events import MAX_ATTEMPTS, reaction
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit import log, trace
+from gpuaas.kit.errors import Unavailable
 from gpuaas.kit.ids import DeadLetterId, new_id
+from gpuaas.processes.worker import consumers
 from tests.support.events import EVERYTHING, Stage, eventually
 from tests.support.servers import DatabaseUrls
 
@@ -30,6 +33,23 @@ async def test_events_arrive_once_and_are_marked(stage: Stage) -> None:
     async with stage.relay(), stage.worker():
         await stage.wait_handled("test.once", ids, seconds=20)
         assert await stage.unpublished() == 0
+
+
+async def test_a_consumer_waits_for_the_books_it_begins_from(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NATS forgot it while the database is away: neither ends the worker."""
+    stage.record("test.patient")
+    asked: list[str] = []
+
+    async def away_at_first(db: Database, consumer: str) -> None:
+        asked.append(consumer)
+        if len(asked) < 3:
+            raise Unavailable(Code.DEPENDENCY_UNAVAILABLE, "The database is away for a moment.")
+
+    monkeypatch.setattr(consumers, "start_time", away_at_first)
+    ids = await stage.emit(10)
+    async with stage.relay(), stage.worker():
+        await stage.wait_handled("test.patient", ids, seconds=20)
+    assert len(asked) == 3
 
 
 async def test_two_workers_and_two_relays_have_one_effect(stage: Stage) -> None:

@@ -115,7 +115,7 @@ class Puller:
                 await ensure_consumer(self._bus, self._consumer, self._start)
                 while not self._stopping.is_set() and await self._pull():
                     pass
-            except (BusAway, BusRefused, NatsError, OSError, TimeoutError) as error:
+            except Exception as error:  # noqa: BLE001 - NATS is away, or the books its consumer begins from: try again
                 log.get_logger().info("pull interrupted", consumer=self._consumer.name, reason=str(error))
             await asyncio.sleep(PAUSE_SECONDS)
 
