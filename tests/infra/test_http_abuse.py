@@ -452,6 +452,7 @@ FORWARDED = [
     ("X-Forwarded-For: 198.51.100.1, 203.0.113.9", "203.0.113.9"),
     ("X-Forwarded-For: 203.0.113.9, 127.0.0.1", "203.0.113.9"),
     ("X-Forwarded-For: nonsense", "127.0.0.1"),
+    ("X-Forwarded-For: nonsense, 203.0.113.9", "203.0.113.9"),
     ("X-Forwarded-For: 203.0.113.9, nonsense", "127.0.0.1"),
     ("X-Forwarded-For:", "127.0.0.1"),
     ("X-Forwarded-For: 2001:db8::1", "2001:db8::1"),

@@ -14,6 +14,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.platform import OrgUpdated
 from gpuaas.contracts.http.base import Name, OneTime, Page, PageQuery, Request, Response, ShownOnce
 from gpuaas.contracts.permissions import Permission, PlatformRole, Role
+from gpuaas.contracts.policy_keys import POLICY_KEYS
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.context import OrgContext
@@ -249,3 +250,17 @@ async def test_wrong_paths_methods_and_queries(http, method, path, status, code)
     answer = await http.request(method, path.format(org=ORG), headers=bearer("owner"))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.json()["error"]["correlation_id"] == answer.headers["x-correlation-id"]
+
+
+async def test_being_refused_takes_a_place_in_the_lane_too(http):
+    """A stranger who asks again and again for what is not his has to wait, like everybody."""
+    Directory.people["nosy-token"] = Actor(kind=ActorKind.USER, id=new_id(), name="nosy")
+    burst = POLICY_KEYS["rate_limit.default_burst"].default
+    answers = [await http.get(f"/t/{ORG}/things", headers=bearer("nosy")) for _ in range(int(burst) + 200)]
+    assert {answer.status_code for answer in answers} == {404, 429}
+
+
+async def test_an_escaped_backslash_before_u0000_is_not_nul(http):
+    headers = bearer("owner") | {"content-type": "application/json"}
+    answer = await http.post(f"/t/{ORG}/things", headers=headers, content=b'{"name": "a\\\\u0000"}')
+    assert "NUL" not in answer.text

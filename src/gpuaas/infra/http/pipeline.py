@@ -89,16 +89,16 @@ class Pipeline:
         self._takes_nothing = operation.speaks_json and operation.query is None and not operation.mutates
 
     async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Context]:
-        op, edge = self.operation, self._edge
+        op = self.operation
         try:
             cx, arguments = await self._admit(request, values)
         except (Missing, Denied):
+            await self._take_place(request, await self._authenticate(request, fresh=False))
             given = await self._given_before(request)
             if given is None:
                 raise
             return given
-        actor = cx.actor
-        await edge.rates.take(op.lane, actor.subject if actor.id else request.client_ip)
+        await self._take_place(request, cx.actor)
         body = b"" if self._takes_nothing and not request.query_string else await self._decode(request, arguments)
         try:
             if op.mutates:
@@ -115,6 +115,10 @@ class Pipeline:
             if self.operation.scope is Scope.PUBLIC or self.operation.scope is Scope.AGENT:
                 raise
             return await self._try_admit(request, values, fresh=True)
+
+    async def _take_place(self, request: Request, actor: Actor) -> None:
+        """In the operation's rate lane. Being refused takes one too: a no is read from the database each time."""
+        await self._edge.rates.take(self.operation.lane, actor.subject if actor.id else request.client_ip)
 
     async def _given_before(self, request: Request) -> tuple[Answer, Context] | None:
         """The answer to a change that took away its own ground: the organisation is deleted, its member has left.
@@ -169,7 +173,7 @@ class Pipeline:
         self._edge.rates.check_guessing(request.client_ip)
         try:
             return await self._edge.authority.actor(request.bearer(), fresh=fresh)
-        except Unauthenticated:
+        except (Unauthenticated, Denied):
             self._edge.rates.failed_login(request.client_ip)
             raise
 

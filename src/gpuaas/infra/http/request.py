@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -31,6 +31,8 @@ _ONCE = frozenset(
     }
 )
 _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
+# The escape itself, not a backslash that is itself escaped before "u0000".
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _AT = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")
 
@@ -175,7 +177,7 @@ def decode_json(decoder: Any, body: bytes) -> Any:
         raise validation_fault(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(Code.REQUEST_MALFORMED, "The body is not JSON we can read.", log=str(error)) from error
-    if b"\\u0000" in body:
+    if _NUL.search(body):
         raise Refused(Code.REQUEST_INVALID, "Text in the body contains a NUL character.")
     try:
         json.loads(body, object_pairs_hook=_each_key_once)
@@ -206,12 +208,21 @@ def proxy_networks(text: str) -> ProxyNetworks:
 
 
 def _client_ip(peer: str, headers: dict[bytes, bytes], proxies: Iterable[Any]) -> str:
-    """The last address in X-Forwarded-For that is not one of our proxies; others may have been made up."""
+    """The last address in X-Forwarded-For that is not one of our proxies. What stands before it may have been made up,
+    and is not even read: nonsense there must not hide who sent it."""
+    client = _address(peer)
+    for hop in reversed(headers.get(b"x-forwarded-for", b"").split(b",")):
+        if client is None or not any(client in network for network in proxies):
+            break
+        said = _address(hop.strip().decode("latin-1"))
+        if said is None:
+            break
+        client = said
+    return peer if client is None else str(client)
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
     try:
-        address = ip_address(peer)
-        hops = [ip_address(h.strip().decode()) for h in headers.get(b"x-forwarded-for", b"").split(b",") if h.strip()]
+        return ip_address(text)
     except ValueError:
-        return peer
-    while hops and any(address in network for network in proxies):
-        address = hops.pop()
-    return str(address)
+        return None
