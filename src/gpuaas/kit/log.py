@@ -42,7 +42,7 @@ _SECRET_TEXT = re.compile(
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Names that look secret but are not: what an operator must be able to read.
-_PUBLIC_NAMES = frozenset({"token_type", "key_id", "public_key", "fingerprint", "idempotency_key"})
+_PUBLIC_NAMES = frozenset({"token_type", "credential_id", "key_id", "public_key", "fingerprint", "idempotency_key"})
 
 
 def scrub(value: Any) -> Any:

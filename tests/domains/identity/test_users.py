@@ -121,7 +121,7 @@ async def test_users_are_found_by_address_whatever_its_case(city):
     assert refusal(await city.ask(root, "GET", f"/platform/users/{ada.personal_org}")) == (404, "user_missing")
 
 
-async def test_a_revoked_credential_is_refused_within_a_second(city):
+async def test_a_revoked_credential_is_refused_within_a_second(city, superuser):
     root, ada = await city.admin(), await city.person()
     jti = (await city.get(ada, "/auth/session"))["credential_id"]
     body = {"credential_id": jti, "reason": "seen in a log"}
@@ -129,6 +129,10 @@ async def test_a_revoked_credential_is_refused_within_a_second(city):
     again = await city.made(root, "/platform/revoked-credentials", body)
     assert again["revoked_at"] == revoked["revoked_at"]
     assert again["expires_at"] >= revoked["expires_at"]
+    audited = await superuser.fetchval(
+        "SELECT details FROM audit_log WHERE action = 'credential.revoke' AND actor_id = $1", root.id
+    )
+    assert jti in audited, "the audit log says which credential"
     await asyncio.sleep(1)
     assert refusal(await city.ask(ada, "GET", "/auth/session")) == (401, "credential_revoked")
 
