@@ -174,6 +174,22 @@ async def test_the_keys_of_a_deleted_account_stop_working(city):
     await account(city, ada, org)
 
 
+@pytest.mark.parametrize("weakened", ["deleted", "lowered"])
+async def test_the_invitations_of_an_account_end_with_its_power_to_send_them(city, weakened):
+    ada, eve = await city.person(), await city.person("eve")
+    org = await city.org(ada)
+    made = await city.made(
+        ada, f"/orgs/{org}/service-accounts", {"name": "inviter", "role": "admin", "allowed_operations": ["*"]}
+    )
+    key = (await key_of(city, ada, org, made))["key"]
+    sent = await city.made(key, f"/orgs/{org}/invitations", {"email": eve.email, "role": "admin"})
+    path = f"/orgs/{org}/service-accounts/{made['id']}"
+    how = ("DELETE", path) if weakened == "deleted" else ("PATCH", path, {"role": "viewer"})
+    found(await city.ask(ada, *how), 200)
+    accepted = await city.ask(eve, "POST", "/invitations/accept", {"token": sent["token"]})
+    assert refusal(accepted) == (404, "invitation_missing")
+
+
 async def test_a_service_account_is_found_by_its_key_for_the_issuer(city, db):
     ada = await city.person()
     org = await city.org(ada)

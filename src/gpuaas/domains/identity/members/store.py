@@ -7,7 +7,7 @@ from gpuaas.contracts.permissions import Role
 from gpuaas.domains.identity.members.models import Member
 from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
-from gpuaas.kit.ids import OrgId, ProjectId, UserId
+from gpuaas.kit.ids import OrgId, ProjectId, ServiceAccountId, UserId
 
 LIST = """
 SELECT u.id, u.email, u.name, m.role, m.created_at AS joined_at FROM org_members m JOIN users u ON u.id = m.user_id
@@ -70,7 +70,7 @@ async def has_other_owner(tx: Tx, org_id: OrgId, user_id: UserId) -> bool:
     return bool(await tx.value(OTHER_OWNERS, org_id, user_id))
 
 
-async def drop_invitations(tx: Tx, org_id: OrgId, invited_by: UserId) -> None:
+async def drop_invitations(tx: Tx, org_id: OrgId, invited_by: UserId | ServiceAccountId) -> None:
     await tx.run(DROP_INVITATIONS, org_id, invited_by)
 
 

@@ -1,7 +1,8 @@
 """The verbs of service accounts and their keys.
 
 Always holds: an account's role is not above that of whoever makes, changes or gets a key for it; its allow-list names
-operations that exist; a key is shown once, kept as a hash, expires, and dies with its account."""
+operations that exist; a key is shown once, kept as a hash, expires, and dies with its account, as do the invitations
+the account sent."""
 
 from datetime import timedelta
 
@@ -12,7 +13,8 @@ from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.platform import ServiceAccountCreated, ServiceAccountDeleted
 from gpuaas.contracts.http.service_accounts import ServiceAccountCreate, ServiceAccountUpdate
-from gpuaas.contracts.permissions import Role
+from gpuaas.contracts.permissions import RANK, Role
+from gpuaas.domains.identity.members import service as members
 from gpuaas.domains.identity.members.ranks import rank_of, require_rank
 from gpuaas.domains.identity.projects import service as projects
 from gpuaas.domains.identity.service_accounts import allow_list, store
@@ -65,18 +67,21 @@ async def service_account_update(
     tx: Tx, actor: Actor, org_id: OrgId, account_id: ServiceAccountId, wanted: ServiceAccountUpdate,
     *, known: frozenset[str],
 ) -> ServiceAccount:  # fmt: skip
-    await _mine(tx, actor, org_id, account_id)
+    account = await _mine(tx, actor, org_id, account_id)
     role = None if wanted.role is UNSET else Role(wanted.role)
     allowed = None if wanted.allowed_operations is UNSET else allow_list.checked(wanted.allowed_operations, known)
     require_rank(rank_of(actor, org_id), *([role] if role else []))
     allow_list.require_within(actor, allowed or [])
     name = None if wanted.name is UNSET else wanted.name
+    if role is not None and RANK[role] < RANK[account.role]:
+        await members.invitations_drop(tx, org_id, account_id)
     return await store.update(tx, org_id, account_id, name=name, role=role, allowed_operations=allowed)
 
 
 async def service_account_delete(tx: Tx, actor: Actor, org_id: OrgId, account_id: ServiceAccountId) -> None:
     await _mine(tx, actor, org_id, account_id)
     await store.delete(tx, org_id, account_id)
+    await members.invitations_drop(tx, org_id, account_id)
     tx.emit(ServiceAccountDeleted(service_account_id=account_id), subject_id=account_id)
 
 
