@@ -198,3 +198,19 @@ def test_only_https_or_this_machine_is_asked(bad):
 def test_https_and_this_machine_are_addresses_to_ask():
     for good in ("https://issuer.example", "http://127.0.0.1:1/x", "http://[::1]:5/", "http://localhost/"):
         assert check_address(good) == good
+
+
+async def test_an_issuer_elsewhere_does_not_send_us_to_this_machine(http, monkeypatch):
+    document = {
+        "issuer": "https://idp.example",
+        "authorization_endpoint": "https://idp.example/authorize",
+        "token_endpoint": "https://idp.example/token",
+        "jwks_uri": "http://127.0.0.1:9090/metrics",
+    }
+
+    async def said(url: str) -> dict[str, str]:
+        return document
+
+    monkeypatch.setattr(http, "get", said)
+    with pytest.raises(Unavailable):
+        await Discovery("https://idp.example", http).metadata()

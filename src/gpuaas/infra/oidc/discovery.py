@@ -3,6 +3,8 @@
 Always holds: the document names exactly the issuer we were configured with; every endpoint is one tokens may be sent
 to; while the issuer is away the last good document stays."""
 
+from urllib.parse import urlsplit
+
 import msgspec
 
 from gpuaas.infra.oidc.bounded_http import BoundedHttp, IssuerRefused, check_address, issuer_away
@@ -74,10 +76,15 @@ class Discovery:
             for url in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri,
                         found.userinfo_endpoint, found.revocation_endpoint):  # fmt: skip
                 if url:
-                    check_address(url)
+                    self._check_endpoint(url)
         except ValueError as error:
             raise issuer_away(f"an endpoint in the discovery document is refused: {error}") from error
         return found
+
+    def _check_endpoint(self, url: str) -> None:
+        """Without TLS only for an issuer that has none itself: no other one sends us to this machine's own ports."""
+        if urlsplit(check_address(url)).scheme != "https" and urlsplit(self.issuer).scheme == "https":
+            raise ValueError(f"not an https address: {url[:200]!r}")
 
 
 class DiscoveredKeys:
