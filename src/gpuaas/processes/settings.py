@@ -7,9 +7,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -131,8 +132,20 @@ def _check(settings: Settings) -> None:
         ("agent_url", ("https",)),
     ):
         value = getattr(settings, name)
-        if value and urlsplit(value).scheme not in schemes:
+        if value and _parts(name, value).scheme not in schemes:
             raise SettingsError(f"{PREFIX}{name.upper()} must start with {' or '.join(s + '://' for s in schemes)}")
+    for name in ("public_url", "issuer_url"):
+        value = getattr(settings, name)
+        if value and not _parts(name, value).hostname:
+            raise SettingsError(f"{PREFIX}{name.upper()} must name a host")
+    issuer = _parts("issuer_url", settings.issuer_url)
+    if issuer.scheme == "http" and not _is_loopback(issuer.hostname):
+        raise SettingsError(f"{PREFIX}ISSUER_URL must start with https:// (http:// is for this machine only)")
+    try:
+        for network in settings.trusted_proxies.split(","):
+            ip_network(network.strip() or "::1")
+    except ValueError as error:
+        raise SettingsError(f"{PREFIX}TRUSTED_PROXIES must be networks such as 10.0.0.0/8: {error}") from None
     for name, words in (
         ("log_level", ("debug", "info", "warning", "error")),
         ("log_format", ("json", "console")),
@@ -160,6 +173,22 @@ def _is_seed(text: str) -> bool:
         return False
 
 
+def _parts(name: str, url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port  # read, because only then is a wrong one found
+    except ValueError as error:
+        raise SettingsError(f"{PREFIX}{name.upper()} is not an address: {error}") from None
+    return parts
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ip_address(host or "").is_loopback
+    except ValueError:
+        return False
+
+
 def _secret_file(variable: str, path: str) -> str:
     try:
         with Path(path).open("rb") as file:
@@ -169,3 +198,5 @@ def _secret_file(variable: str, path: str) -> str:
             return file.read(100_000).decode().strip()
     except OSError as error:
         raise SettingsError(f"{variable}: cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise SettingsError(f"{variable}: {path} is not text") from None
