@@ -24,6 +24,7 @@ BREAKS = {
     "domains": ("domains/outbox/service.py", "gpuaas.domains.identity.projects.service"),
     "inside-a-domain": ("domains/identity/projects/store.py", "gpuaas.domains.identity.projects.service"),
     "chosen-by-main": ("domains/identity/projects/service.py", "gpuaas.infra.nats"),
+    "agent-outside": ("processes/agent/main.py", "gpuaas.infra.postgres"),
     "programs-outside": ("processes/cli/main.py", "gpuaas.infra.postgres"),
 }
 
