@@ -23,7 +23,7 @@ from gpuaas.processes.up.errors import UpError
 LAYOUT = 1
 """Raised when files in DATA change their meaning; the older layout is then converted or refused here."""
 
-_MASTER_KEY_BYTES = 32
+_KEY_BYTES = 32
 
 
 class DataDirectory:
@@ -40,8 +40,15 @@ class DataDirectory:
 
     def master_key(self) -> str:
         """The key all other secrets in the database are wrapped with; made once."""
+        return self._secret("master_key")
+
+    def task_signing_key(self) -> str:
+        """The key tasks of nodes are signed with; made once, given to the worker alone."""
+        return self._secret("task_signing_key")
+
+    def _secret(self, name: str) -> str:
         secrets = SecretFile(self.path / "secrets.json")
-        return secrets.ensure("master_key", lambda: b64encode(token_bytes(_MASTER_KEY_BYTES)).decode())
+        return secrets.ensure(name, lambda: b64encode(token_bytes(_KEY_BYTES)).decode())
 
     def last_port(self, name: str = "port") -> int | None:
         """The API's port (or its agents' listener's) in the last run that became ready; None before there was one."""

@@ -17,6 +17,7 @@ from gpuaas.processes.up.options import DEFAULT_AGENT_PORT, DEFAULT_PORT
 
 _PORTS_TRIED = 100
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - recognised, not bound
+_OF_THE_WORKER = ("task_signing_key", "task_signing_key_previous")
 _STAND_INS = {
     "database_url": "postgresql://embedded",
     "nats_url": "nats://embedded",
@@ -91,7 +92,7 @@ def _agent_port(given: Given, host: str, api_port: int, last: int | None) -> int
 def program_environment(
     environ: Mapping[str, str], given: Given, address: Address, *, database_url: str, nats_url: str
 ) -> dict[str, str]:
-    """Our own environment with this run's settings; never the owner's way into the database."""
+    """Our own environment with this run's settings; never the owner's way into the database, nor what signs tasks."""
     settings = {
         "database_url": database_url,
         "nats_url": nats_url,
@@ -103,9 +104,16 @@ def program_environment(
         "agent_port": str(address.agent_port),
         "environment": given.settings.environment,
     }
-    replaced = {_variable(name) for name in (*settings, "database_owner_url")}
+    replaced = {_variable(name) for name in (*settings, "database_owner_url", *_OF_THE_WORKER)}
     inherited = {key: value for key, value in environ.items() if key.removesuffix("_FILE") not in replaced}
     return inherited | {_variable(name): value for name, value in settings.items()}
+
+
+def for_worker(env: Mapping[str, str], given: Given, task_signing_key: Callable[[], str]) -> dict[str, str]:
+    """The same with the keys that the worker alone may have: those that were set, or the one made for this data."""
+    keys = {name: getattr(given.settings, name) for name in _OF_THE_WORKER}
+    keys["task_signing_key"] = keys["task_signing_key"] or task_signing_key()
+    return {**env, **{_variable(name): value for name, value in keys.items() if value}}
 
 
 def with_health_port(env: Mapping[str, str], port: int) -> dict[str, str]:

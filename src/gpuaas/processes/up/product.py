@@ -18,6 +18,7 @@ from gpuaas.processes.up.data_directory import DataDirectory
 from gpuaas.processes.up.environment import (
     Address,
     choose_address,
+    for_worker,
     program_environment,
     read_given,
     with_health_port,
@@ -92,7 +93,8 @@ class Product:
             port = free_port(taken=frozenset(taken))
             taken.add(port)
             health[name] = f"http://{LOOPBACK}:{port}"
-            work.append(self._start_program(name, with_health_port(env, port), health[name]))
+            own = for_worker(env, self._given, self._data.task_signing_key) if name == "worker" else env
+            work.append(self._start_program(name, with_health_port(own, port), health[name]))
         if self._demo:
             work.append(self._seed(env))
         await together(*work)
