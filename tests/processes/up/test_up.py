@@ -280,6 +280,17 @@ def test_no_program_gets_the_owners_way_into_the_database(running):
         assert "gpuaas_owner" not in environment
 
 
+def test_only_the_worker_gets_what_signs_tasks(running):
+    """Whoever takes over another program cannot ask anything of a node."""
+    with_key = {
+        name
+        for name, pid in running.ready()["programs"].items()
+        if b"GPUAAS_TASK_SIGNING_KEY=" in Path(f"/proc/{pid}/environ").read_bytes()
+    }
+    assert with_key == {"worker"}
+    assert "task_signing_key" in json.loads((running.data / "secrets.json").read_text())
+
+
 def test_a_second_ctrl_c_forces_the_end(up):
     ready = up.start()
     running = all_processes(ready)
