@@ -2,7 +2,6 @@
 One that fails, or is crashed on purpose, starts again alone."""
 
 import asyncio
-import contextlib
 from asyncio import sslproto
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import msgspec
 
 from gpuaas import __version__
 from gpuaas.client.api import Api
+from gpuaas.client.errors import ApiError, Unreachable
 from gpuaas.infra.hosts.simulated.control import Control
 from gpuaas.infra.hosts.simulated.host import SimulatedHost
 from gpuaas.infra.hosts.simulated.topology import Description, TopologyRefused, read_description
@@ -20,14 +20,13 @@ from gpuaas.processes.agent.agent import Agent
 from gpuaas.processes.agent.backoff import Backoff
 from gpuaas.processes.agent.enrolment import enrol
 from gpuaas.processes.agent.errors import AgentError
-from gpuaas.processes.agent.identity import ENROLMENT
+from gpuaas.processes.agent.identity import ENROLMENT, read_enrolment
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.updates import SimulatedUpdater
 
 ENROL_AT_ONCE = 4
 TLS_BUFFER = 32 * 1024
 TOPOLOGY_FILE = "topology"
-START_SPREAD_SECONDS = 0.01
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,53 +85,55 @@ class Fleet:
         # asyncio keeps a buffer of this size for each TLS connection; ours carry small messages.
         sslproto.SSLProtocol.max_size = TLS_BUFFER
 
-    async def enrol(self, places: list[Place], url: str, topology: str) -> None:
-        """Those that are not yet; what cannot be enrolled is said, and the others run."""
-        turns = asyncio.Semaphore(ENROL_AT_ONCE)
-        with Api(url) as api:
-            async def one(place: Place) -> None:
-                async with turns:
-                    await asyncio.to_thread(self._enrol_one, place, api, topology)
-
-            await asyncio.gather(*(one(place) for place in places))
-
-    def _enrol_one(self, place: Place, api: Api, topology: str) -> None:
-        state = StateDirectory.make(self._directory.path / place.name)
-        if state.read(ENROLMENT) is None and place.token:
-            try:
-                state.write(TOPOLOGY_FILE, (place.topology or topology).encode())
-                enrol(state, api, token=place.token, version=__version__)
-            except AgentError as error:
-                log.get_logger().error("cannot enrol", node=place.name, why=str(error))
-
-    def load(self, names: list[str] | None, topology: str) -> int:
-        """Find the nodes that are enrolled; how many there are."""
-        for path in sorted(self._directory.path.iterdir()):
-            if not path.is_dir() or (names is not None and path.name not in names):
-                continue
-            state = StateDirectory.open(path)
-            if state.read(ENROLMENT) is not None:
-                kept = state.read(TOPOLOGY_FILE)
-                described = self._described(kept.decode() if kept else topology)
-                self._nodes.append(FleetNode(state, SimulatedHost(path / "host", described, path.name)))
-        return len(self._nodes)
-
-    async def run(self) -> None:
+    async def run(self, places: list[Place], url: str, topology: str) -> None:
+        """These places, each enrolled first if it is not; or all that are enrolled, when none is named."""
         if self._control is not None:
             await self._control.start()
-        keeping: list[asyncio.Task[None]] = []
-        try:
-            for node in self._nodes:
-                keeping.append(asyncio.create_task(node.keep(), name=node.host.name))
-                await asyncio.sleep(START_SPREAD_SECONDS)
-            await asyncio.gather(*keeping)
-        finally:
-            for one in keeping:
-                one.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.gather(*keeping, return_exceptions=True)
-            if self._control is not None:
-                await self._control.stop()
+        places = places or [Place(name=path.name) for path in self._enrolled()]
+        turns = asyncio.Semaphore(ENROL_AT_ONCE)
+        with Api(url) as api:
+            lives = [asyncio.create_task(self._live(place, api, topology, turns), name=place.name) for place in places]
+            try:
+                await asyncio.gather(*lives)
+            finally:
+                for life in lives:
+                    life.cancel()
+                await asyncio.gather(*lives, return_exceptions=True)
+                if self._control is not None:
+                    await self._control.stop()
+
+    async def _live(self, place: Place, api: Api, topology: str, turns: asyncio.Semaphore) -> None:
+        async with turns:
+            state = StateDirectory.make(self._directory.path / place.name)
+            if not await self._is_enrolled(state, place, api, topology):
+                return
+            kept = state.read(TOPOLOGY_FILE)
+            host = SimulatedHost(
+                state.path / "host", self._described(kept.decode() if kept else topology), place.name)
+        node = FleetNode(state, host, node_id=str(read_enrolment(state).node_id))
+        self._nodes.append(node)
+        await node.keep()
+
+    async def _is_enrolled(self, state: StateDirectory, place: Place, api: Api, topology: str) -> bool:
+        """Enrol it, as slowly as the control plane asks; one that cannot be enrolled is said, and the others run."""
+        backoff = Backoff()
+        while state.read(ENROLMENT) is None:
+            state.write(TOPOLOGY_FILE, (place.topology or topology).encode())
+            try:
+                await asyncio.to_thread(enrol, state, api, token=place.token, version=__version__)
+            except AgentError as error:
+                refusal = error.__cause__
+                later = isinstance(refusal, Unreachable) or (
+                    isinstance(refusal, ApiError) and refusal.status in (429, 503))
+                if not later:
+                    log.get_logger().error("cannot enrol", node=place.name, why=str(error))
+                    return False
+                asked = refusal.retry_after if isinstance(refusal, ApiError) else None
+                await asyncio.sleep(backoff.next(asked or 0.0))
+        return True
+
+    def _enrolled(self) -> list[Path]:
+        return sorted(path for path in self._directory.path.iterdir() if (path / ENROLMENT).is_file())
 
     def _hosts(self) -> Iterator[tuple[SimulatedHost, str]]:
         return ((node.host, node.node_id) for node in self._nodes)

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument("--control", type=Path, help="socket for faults of a simulated host")
         one.add_argument("--launched", default="", help=argparse.SUPPRESS)
     one = verb("fleet", _fleet, "Run many simulated nodes in this process.")
-    one.add_argument("--url", default="", help="the control plane, to enrol those that are not yet")
+    one.add_argument("--url", default="http://127.0.0.1:8080", help="the control plane, to enrol at")
     one.add_argument("--nodes", type=int, default=0, help="how many of those enrolled (0: all)")
     one.add_argument("--enrolments", default=ENROLMENTS, help="file of names and tokens in the state directory")
     one.add_argument("--topology", default="8xh200", help="of nodes that name none (%(default)s)")
@@ -109,11 +109,7 @@ def _fleet(given: argparse.Namespace) -> int:
 async def _run_fleet(given: argparse.Namespace) -> int:
     state = StateDirectory.make(given.state_dir)
     fleet, places = Fleet(state, given.control), read_places(state, given.enrolments)[: given.nodes or None]
-    if given.url:
-        await fleet.enrol(places, given.url, given.topology)
-    if not fleet.load([place.name for place in places] or None, given.topology):
-        raise AgentError(f"no node in {state.path} is enrolled")
-    await fleet.run()
+    await fleet.run(places, given.url, given.topology)
     return 0
 
 

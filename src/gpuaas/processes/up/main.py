@@ -17,6 +17,8 @@ from gpuaas.infra.embedded.errors import EmbeddedError
 from gpuaas.processes.settings import SettingsError, load_settings
 from gpuaas.processes.up.data_directory import DataDirectory
 from gpuaas.processes.up.errors import UpError
+from gpuaas.processes.up.fleet import FOLDER
+from gpuaas.processes.up.fleet_seed import seed_fleet
 from gpuaas.processes.up.options import Options, parse_options
 from gpuaas.processes.up.product import Product
 from gpuaas.processes.up.report import Report
@@ -74,12 +76,19 @@ async def run(options: Options, environ: Mapping[str, str], report: Report) -> i
     return 130 if stop.forced.is_set() else 0
 
 
+async def _seed(options: Options) -> None:
+    settings = load_settings(os.environ)
+    await seed(settings, demo_logins(options.data_dir))
+    if options.fleet:
+        await seed_fleet(settings, options.data_dir / FOLDER, options.fleet)
+
+
 def main(argv: Sequence[str]) -> int:
     """The program; every foreseeable failure is one line on stderr."""
     options = parse_options(argv)
     try:
         if options.seed_only:
-            asyncio.run(seed(load_settings(os.environ), demo_logins(options.data_dir)))
+            asyncio.run(_seed(options))
             return 0
         return asyncio.run(run(options, dict(os.environ), Report()))
     except (UpError, EmbeddedError, SettingsError) as error:

@@ -10,6 +10,8 @@ from pathlib import Path
 DEFAULT_DATA = Path(".gpuaas")
 DEFAULT_PORT = 8080
 DEFAULT_AGENT_PORT = 8443
+DEFAULT_FLEET = 3
+LARGEST_FLEET = 1000
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Options:
     ready_file: Path | None = None
     demo: bool = True
     seed_only: bool = False
+    fleet: int = DEFAULT_FLEET
 
 
 def parse_options(argv: Sequence[str]) -> Options:
@@ -37,10 +40,23 @@ def parse_options(argv: Sequence[str]) -> Options:
         help=f"of the API (default: the last one used, first {DEFAULT_PORT}; or the next free one)",
     )
     parser.add_argument("--ready-file", type=Path, help="written as JSON when ready, removed at the end")
-    parser.add_argument("--no-demo", action="store_true", help="no demo organisation, no logins")
+    parser.add_argument("--no-demo", action="store_true", help="no demo organisation, no logins, no demo fleet")
+    parser.add_argument(
+        "--fleet",
+        type=_fleet,
+        default=DEFAULT_FLEET,
+        metavar="N",
+        help=f"simulated GPU nodes of the demo, 0 to {LARGEST_FLEET} (%(default)s)",
+    )
     parser.add_argument("--seed-only", action="store_true", help=argparse.SUPPRESS)  # `up` runs itself so
     given = parser.parse_args(list(argv))
-    return Options(given.data_dir, given.port, given.ready_file, not given.no_demo, given.seed_only)
+    return Options(given.data_dir, given.port, given.ready_file, not given.no_demo, given.seed_only, given.fleet)
+
+
+def _fleet(text: str) -> int:
+    if not text.isdecimal() or int(text) > LARGEST_FLEET:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes (0 to {LARGEST_FLEET})")
+    return int(text)
 
 
 def _port(text: str) -> int:

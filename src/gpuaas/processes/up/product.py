@@ -24,6 +24,7 @@ from gpuaas.processes.up.environment import (
     with_health_port,
 )
 from gpuaas.processes.up.errors import UpError
+from gpuaas.processes.up.fleet import FLEET, fleet_programs
 from gpuaas.processes.up.options import Options
 from gpuaas.processes.up.program import gpuaas_program
 from gpuaas.processes.up.ready_file import ReadyFile
@@ -31,13 +32,14 @@ from gpuaas.processes.up.report import Report
 from gpuaas.processes.up.run_record import end_last_run, save_run
 from gpuaas.processes.up.seed import Login, demo_logins
 from gpuaas.processes.up.servers import Servers, ServerUrls, migrate
-from gpuaas.processes.up.supervisor import Supervisor, exited
+from gpuaas.processes.up.supervisor import Part, Supervisor, exited
 from gpuaas.processes.up.together import together
 
 PROGRAMS = ("api", "relay", "worker")
 SERVERS = ("nats", "postgres")
 AGENT_PORT_FILE = "agent_port"
 STOPPING_ORDER = ("api", "worker", "relay", *SERVERS)
+"""After the fleet, which is to be seen leaving."""
 
 
 class Product:
@@ -53,6 +55,7 @@ class Product:
         self._given = read_given(environ, data.master_key)
         # With somebody else's issuer there is nobody here whose password we could set.
         self._demo = options.demo and self._given.settings.builtin_issuer
+        self._fleet = options.fleet if self._demo else 0
         self._servers = Servers(self._given, data.path)
         self.supervisor = Supervisor(report.trouble, self._processes_changed)
 
@@ -80,6 +83,7 @@ class Product:
     async def stop(self, force: asyncio.Event) -> None:
         """End everything in order; at once when forced."""
         self._ready_file.remove()
+        await self.supervisor.stop([name for name in self.supervisor.processes() if name.startswith(FLEET)], force)
         await self.supervisor.stop(STOPPING_ORDER, force)
         self._servers.release()
         self._record.unlink(missing_ok=True)
@@ -98,7 +102,18 @@ class Product:
         if self._demo:
             work.append(self._seed(env))
         await together(*work)
+        if self._fleet:
+            await self._start_fleet(address)
         return health
+
+    async def _start_fleet(self, address: Address) -> None:
+        programs = fleet_programs(self._fleet, self._data.path, address.local_url, self._environ, self._data.logs)
+        async with self._report.step(FLEET) as remarks:
+            await together(*(self._start_part(program) for program in programs))
+            remarks.append(f"{self._fleet} simulated nodes")
+
+    async def _start_part(self, part: Part) -> None:
+        await self.supervisor.start(part)
 
     async def _start_program(self, name: str, env: Mapping[str, str], health: str) -> None:
         async with self._report.step(name):
@@ -106,6 +121,7 @@ class Product:
 
     async def _seed(self, env: Mapping[str, str]) -> None:
         argv = [sys.executable, "-m", "gpuaas", "up", "--data-dir", str(self._data.path), "--seed-only"]
+        argv += ["--fleet", str(self._fleet)]
         log = open_log(self._data.logs, "seed")
         async with self._report.step("demo"):
             child = spawn(argv, log=log, cwd=Path.cwd(), env=env)
