@@ -1,8 +1,8 @@
 """What the drivers' lines in the kernel's log mean. Pure: a line in, an address and a meaning out.
 
 The kinds follow the immediate action in NVIDIA's Xid catalogue
-(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html): RESTART_APP is the application's own; RESET_GPU and
-what a reset activates is resettable; a part that fails, or that only an RMA or a cold start brings back, is the hardware.
+(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html): RESTART_APP is the application's own; RESET_GPU
+and what a reset activates is resettable; what fails, or what only an RMA or a cold start brings back, is the hardware.
 A code the catalogue does not explain is taken for the hardware: a slot too many is checked, none too few."""
 
 import re
@@ -51,8 +51,8 @@ _QUIET_XIDS = frozenset({
     121,  # a corrected C2C link error
 })  # fmt: skip
 _XID = re.compile(
-    r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): (?P<code>\d{1,4})\b,?"
-    r"(?P<detail>.*)"
+    r"NVRM: Xid \((?:PCI:)?(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?\): "
+    r"(?P<code>\d{1,4})\b,?(?P<detail>.*)"
 )
 _AMD = re.compile(r"\bamdgpu (?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]): (?:amdgpu: )?(?P<detail>.*)")
 _AMD_MEANINGS: list[tuple[re.Pattern[str], str, FaultKind]] = [

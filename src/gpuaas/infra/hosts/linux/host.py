@@ -37,6 +37,7 @@ class LinuxHost:
         self._accounts = Accounts(self._layout, state, self._settings.terms)
         self._journal = FaultJournal(self._layout, state)
         self._nvml: Nvml | None = None
+        self._inspected = False
 
     async def inspect(self) -> Topology:
         return await asyncio.to_thread(self._inspect)
@@ -59,6 +60,8 @@ class LinuxHost:
         return HostHealth(healthy=healthy, checks=checks, gpus=gpus, faults=faults[-MOST_FAULTS_TOLD:])
 
     async def faults(self) -> list[GpuFault]:
+        if not self._inspected:
+            await self.inspect()  # a fault names an address; whose it is must be known first
         return await asyncio.to_thread(self._journal.pending)
 
     async def acknowledge(self, faults: list[GpuFault]) -> None:
@@ -122,6 +125,7 @@ class LinuxHost:
             self._nvml = open_nvml(self._settings.nvml_library)
         topology = inspect(self._layout, self._nvml)
         self._journal.learn({gpu.address: gpu.serial for gpu in topology.gpus})
+        self._inspected = True
         return topology
 
     def _cards(self, gpus: list[Gpu]) -> dict[str, Card | None]:

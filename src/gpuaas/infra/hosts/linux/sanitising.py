@@ -31,7 +31,7 @@ async def memory_cleaning(gpu: Gpu, clear: MemoryClear | None) -> Cleaning:
 
 
 def reset_cleaning(layout: Layout, gpu: Gpu) -> Cleaning:
-    """Function-level reset, by the kernel where the device is free, by the vendor's own tool where its driver has it."""
+    """Function-level reset: by the kernel where the device is free, by the vendor's tool where its driver has it."""
     device = layout.sys / "bus/pci/devices" / gpu.address
     try:
         evidence = _reset(device, gpu)

@@ -1,0 +1,33 @@
+/* A libnvidia-ml with one good card, one that is too hot with an ECC error, and none elsewhere. */
+#include <string.h>
+typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned int gpu, memory; } utilization_t;
+static int good = 1, hot = 2;
+int nvmlInit_v2(void) { return 0; }
+int nvmlSystemGetDriverVersion(char *text, unsigned int length) { strncpy(text, "550.90.07", length); return 0; }
+int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **handle) {
+    if (!strcmp(address, "0000:18:00.0")) { *handle = &good; return 0; }
+    if (!strcmp(address, "0000:2a:00.0")) { *handle = &hot; return 0; }
+    return 15; /* the GPU is lost */
+}
+int nvmlDeviceGetName(void *handle, char *text, unsigned int length) { strncpy(text, "NVIDIA H200", length); return 0; }
+int nvmlDeviceGetSerial(void *handle, char *text, unsigned int length) {
+    if (handle == &hot) return 3; /* not supported */
+    strncpy(text, "1653024999999", length);
+    return 0;
+}
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned int length) { strncpy(text, "GPU-0d1f", length); return 0; }
+int nvmlDeviceGetMemoryInfo(void *handle, memory_t *memory) {
+    memory->total = 151397597184ULL; memory->used = 1024; memory->free = memory->total - 1024;
+    return 0;
+}
+int nvmlDeviceGetUtilizationRates(void *handle, utilization_t *use) { use->gpu = 7; use->memory = 3; return 0; }
+int nvmlDeviceGetTemperature(void *handle, unsigned int sensor, unsigned int *value) {
+    *value = handle == &hot ? 99 : 41;
+    return 0;
+}
+int nvmlDeviceGetPowerUsage(void *handle, unsigned int *value) { *value = 75500; return 0; }
+int nvmlDeviceGetTotalEccErrors(void *handle, unsigned int kind, unsigned int counter, unsigned long long *count) {
+    *count = handle == &hot ? 2 : 0;
+    return 0;
+}
