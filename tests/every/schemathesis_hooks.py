@@ -16,6 +16,8 @@ BEYOND_SCHEMAS = (
     "more than 365",
     "out of range",
     "got `float`",
+    "the GPUs of a node",
+    "never in the past",
 )
 GENERAL = {"request_invalid", "request_malformed", "content_type_unsupported", "body_too_large"}
 

@@ -153,13 +153,13 @@ def _operation(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
 
 def _parameters(op: Operation) -> list[dict[str, Any]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": msgspec.json.schema(kind)}
+        {"name": name, "in": "path", "required": True, "schema": _inlined_schema(kind)}
         for name, kind in op.path_params.items()
     ]
     if op.query is not None:
         hints = typing.get_type_hints(op.query, include_extras=True)
         for field in msgspec.structs.fields(op.query):
-            schema = _without_null(msgspec.json.schema(hints[field.name]))
+            schema = _without_null(_inlined_schema(hints[field.name]))
             description = schema.pop("description", "")
             if field.default is not msgspec.NODEFAULT and field.default is not None:
                 schema["default"] = msgspec.to_builtins(field.default)
@@ -167,6 +167,23 @@ def _parameters(op: Operation) -> list[dict[str, Any]]:
             found.append(parameter | ({"description": description} if description else {}))
     if op.idempotent_by_key:
         found.append(IDEMPOTENCY_KEY)
+    return found
+
+
+def _inlined_schema(kind: Any) -> dict[str, Any]:
+    """The schema of a parameter, whole in itself: a type with a name (an enum) stands where it is used."""
+    schema = msgspec.json.schema(kind)
+    named: dict[str, Any] = schema.pop("$defs", {})
+
+    def inlined(part: Any) -> Any:
+        if isinstance(part, list):
+            return [inlined(item) for item in part]
+        if not isinstance(part, dict):
+            return part
+        whole = {key: inlined(value) for key, value in part.items() if key != "$ref"}
+        return inlined(named[part["$ref"].rpartition("/")[2]]) | whole if "$ref" in part else whole
+
+    found: dict[str, Any] = inlined(schema)
     return found
 
 
