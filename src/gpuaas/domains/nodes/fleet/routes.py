@@ -12,7 +12,7 @@ from gpuaas.infra.http.operation import Lane, operation
 from gpuaas.kit.ids import SlotId
 
 
-@operation("GET", "/slots", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="slots")
+@operation("GET", "/slots", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="slots", errors=(Code.NODE_MISSING,))
 async def slot_list(cx: PlatformContext, query: SlotListQuery) -> Page[NodeSlotView]:
     """List slots, one per GPU, each with whether it can be sold now and, if not, why."""
     items, last = await service.slot_list(cx.tx, query, lease=_lease(cx), after=after(cx, query))
