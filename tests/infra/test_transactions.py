@@ -7,6 +7,7 @@ from gpuaas.contracts.events.platform import OrgCreated
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit.ids import new_id
+from tests.support.servers import DatabaseUrls
 
 INSERT_ORG = "INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'T')"
 
@@ -63,3 +64,19 @@ async def test_hooks_run_after_the_commit_and_not_after_a_failure(db: Database):
             tx.after_commit(lambda: ran.append("bad"))
             raise ZeroDivisionError
     assert ran == ["good"]
+
+
+async def test_a_patient_transaction_waits_longer_here_too(database: DatabaseUrls, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("gpuaas.infra.postgres.database.COMMAND_SECONDS", 0.3)
+    hurried = Database(database.app)
+    await hurried.open()
+    with pytest.raises(TimeoutError):
+        async with hurried.snapshot(Sight(PLATFORM)) as tx:
+            await tx.value("SELECT pg_sleep(1)")
+    async with hurried.snapshot(Sight(PLATFORM)) as tx:
+        await tx.be_patient(5)
+        await tx.value("SELECT pg_sleep(1)")
+        assert await tx.value("SHOW statement_timeout") == "5s"
+    async with hurried.snapshot(Sight(PLATFORM)) as tx:
+        assert await tx.value("SHOW statement_timeout") == "20s"
+    await hurried.close()

@@ -8,6 +8,7 @@ from gpuaas.infra.postgres.tx import Tx
 
 MAX_FIRST = 20
 MAX_COUNTED = 10_000
+PATIENCE_SECONDS = 300
 _NAME = re.compile(r"^invariant_[0-9]{2}_[a-z0-9_]{1,50}$")
 
 INVARIANTS = """
@@ -16,7 +17,6 @@ FROM pg_views WHERE schemaname = 'public' AND starts_with(viewname, 'invariant_'
 """
 FIRST_OF = "SELECT subject, problem FROM {} LIMIT $1"
 COUNT_OF = "SELECT count(*) FROM (SELECT FROM {} LIMIT $1) v"
-PATIENCE = "SELECT set_config('statement_timeout', '300s', true)"
 NOTHING = "SELECT 1"
 DEPTHS = """
 SELECT coalesce((SELECT version_num FROM alembic_version), '') AS migration,
@@ -40,7 +40,7 @@ ORDER BY p.consumer LIMIT 200
 
 async def invariants(tx: Tx, *, asked_elsewhere: str) -> list[Invariant]:
     """Every invariant there is, each with what breaks it; one is asked by its own domain, with more."""
-    await tx.value(PATIENCE)
+    await tx.be_patient(PATIENCE_SECONDS)
     return [
         Invariant(name=row["name"], statement=row["statement"], count=0, first=[])
         if row["name"] == asked_elsewhere

@@ -24,6 +24,7 @@ SEAL_BATCH = 500
 WALK_BATCH = 1_000
 EXPORT_BATCH = 500
 MAX_FLAWS = 20
+PATIENCE_SECONDS = 300  # a check of everything may take longer than a request's statement
 SEALER = "system:audit.seal"
 
 
@@ -116,7 +117,7 @@ async def seal_state(tx: Tx) -> SealState:
 
 async def chain_verify(tx: Tx, keys: SigningKeys, *, from_seq: int = 1) -> ChainReport:
     """Everything the chain promises, from a link on, in bounded memory. `tx` is a snapshot of the platform's."""
-    await store.be_patient(tx)
+    await tx.be_patient(PATIENCE_SECONDS)
     findings = _Findings()
     for flaw in await store.flaws(tx, MAX_FLAWS):
         findings.add(flaw.subject, flaw.problem)

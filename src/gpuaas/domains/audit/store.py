@@ -62,7 +62,6 @@ WHERE s.seq >= $1 AND (s.seq, s.audit_id) > ($1, $2) ORDER BY s.seq, s.audit_id 
 """  # noqa: S608 - made of the constants above
 LINK_BEFORE = "SELECT seq, hash FROM audit_seals WHERE seq = $1::bigint - 1 ORDER BY audit_id LIMIT 1"
 FLAWS = "SELECT subject, problem FROM invariant_19_audit_chain LIMIT $1"
-PATIENCE = "SELECT set_config('statement_timeout', '300s', true)"
 STATE = """
 SELECT (SELECT count(*) FROM (SELECT FROM audit_unsealed LIMIT $1) w) AS unsealed,
        coalesce((SELECT extract(epoch FROM now() - a.at) FROM audit_unsealed u JOIN audit_log a ON a.id = u.audit_id
@@ -155,11 +154,6 @@ async def link_before(tx: Tx, seq: int) -> Head | None:
 
 async def flaws(tx: Tx, limit: int) -> list[Flaw]:
     return [Flaw(row["subject"], row["problem"]) for row in await tx.rows(FLAWS, limit)]
-
-
-async def be_patient(tx: Tx) -> None:
-    """A check of everything may take longer than a request's statement."""
-    await tx.value(PATIENCE)
 
 
 async def state(tx: Tx) -> SealState:

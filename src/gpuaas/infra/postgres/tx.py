@@ -50,31 +50,37 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 class Tx:
     """What a verb works with. Made by `Database`, never by a domain."""
 
-    __slots__ = ("_connection", "actor_name", "events", "hooks", "sight")
+    __slots__ = ("_connection", "_seconds", "actor_name", "events", "hooks", "sight")
 
     def __init__(self, connection: Any, sight: Sight, actor_name: str) -> None:
         self._connection = connection
+        self._seconds: float | None = None
         self.sight = sight
         self.actor_name = actor_name
         self.events: list[QueuedEvent] = []
         self.hooks: list[Hook] = []
 
     async def row(self, sql: str, *args: Any) -> Row | None:
-        found: Row | None = await self._connection.fetchrow(sql, *args)
+        found: Row | None = await self._connection.fetchrow(sql, *args, timeout=self._seconds)
         return found
 
     async def rows(self, sql: str, *args: Any) -> list[Row]:
-        found: list[Row] = await self._connection.fetch(sql, *args)
+        found: list[Row] = await self._connection.fetch(sql, *args, timeout=self._seconds)
         return found
 
     async def value(self, sql: str, *args: Any) -> Any:
-        return await self._connection.fetchval(sql, *args)
+        return await self._connection.fetchval(sql, *args, timeout=self._seconds)
 
     async def run(self, sql: str, *args: Any) -> int:
         """How many rows the statement touched."""
-        status: str = await self._connection.execute(sql, *args)
+        status: str = await self._connection.execute(sql, *args, timeout=self._seconds)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    async def be_patient(self, seconds: int) -> None:
+        """Let each statement of this transaction take so long, at the server and here: for checks of everything."""
+        await self.value("SELECT set_config('statement_timeout', $1, true)", f"{seconds}s")
+        self._seconds = seconds + 5.0
 
     def emit(self, event: Event, *, subject_id: UUID | None = None, org_id: UUID | None = None) -> EventId:
         """Tell of the change, in the same commit. The organisation is the transaction's, unless said otherwise."""
