@@ -261,6 +261,15 @@ async def test_a_phase_proves_that_the_agent_knew_the_task(fleet: Fleet):
     assert refusal(await agent.say("/claim", again)) == (409, "agent_state_rolled_back")
 
 
+async def test_an_agent_that_does_not_believe_an_order_does_not_have_to_remember_it(fleet: Fleet):
+    """It could not know the key yet: what it refuses unread has no number in its memory."""
+    agent, task_id = await working(fleet)
+    found(await agent.report(task_id, "refused", code="bad_signature", reason="not trusted"), 200)
+    assert found(await agent.say("/claim", {"next_sequence": agent.next_sequence - 1, "wait_seconds": 0}), 200) == {
+        "envelopes": [], "cancelled": []}
+    assert (await fleet.node(agent))["quarantine"] is None
+
+
 async def test_a_node_that_was_enrolled_again_begins_anew_and_returns_through_a_check_under_load(fleet: Fleet):
     agent, task_id = await working(fleet)
     await agent.say(f"/tasks/{task_id}/phases", {"phases": [{"name": "begun", "at": NOW}]})

@@ -20,6 +20,7 @@ from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.ports.hints import Hints
 
+NOTHING = Claimed(envelopes=[], cancelled=[])
 ROLLED_BACK = "agent_state_rolled_back"
 _EVERYTHING = Sight(PLATFORM)
 LOOK_SECONDS = 1.0
@@ -39,12 +40,15 @@ class Waiter:
     def wake(self) -> None:
         self._event.set()
 
-    async def wait(self, seconds: float) -> None:
-        """Until woken, or the time is up."""
-        with contextlib.suppress(TimeoutError):
+    async def wait(self, seconds: float) -> bool:
+        """Until woken; False: the time is up."""
+        try:
             async with asyncio.timeout(seconds):
                 await self._event.wait()
+        except TimeoutError:
+            return False
         self._event.clear()
+        return True
 
 
 class TaskWaiters:
@@ -107,9 +111,8 @@ async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: 
                 if claimed.envelopes or claimed.cancelled:
                     return claimed
             remaining = until - clock.monotonic()
-            if remaining <= 0 or waiter.displaced:
-                return Claimed(envelopes=[], cancelled=[])
-            await waiter.wait(remaining)
+            if remaining <= 0 or waiter.displaced or not await waiter.wait(remaining):
+                return NOTHING
     finally:
         waiters.leave(node_id, waiter)
 

@@ -141,7 +141,8 @@ async def result_tell(tx: Tx, node_id: UUID, task_id: TaskId, report: Report) ->
             require_plausible(at, "ended_at")
     task = await _given_to(tx, node_id, task_id)
     result, digest = checked_result(task, report), report_digest(report)
-    await store.known(tx, node_id, task.sequence or 0)
+    if report.outcome is not Outcome.REFUSED:  # an order it does not believe is not one it remembers
+        await store.known(tx, node_id, task.sequence or 0)
     to = TaskState(report.outcome.value)
     ended = await store.accept(tx, task_id, node_id, report, to=to, digest=digest, result=result)
     if ended is not None:
