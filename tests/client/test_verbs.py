@@ -9,17 +9,26 @@ from uuid import UUID
 
 import pytest
 
-from gpuaas.client import audit, identity, members, platform, policy, service_accounts
+from gpuaas.client import (
+    agent,
+    audit,
+    authorities,
+    fleet,
+    identity,
+    inventory,
+    members,
+    platform,
+    policy,
+    service_accounts,
+)
 from gpuaas.client.call import PREFIX, Call
 from gpuaas.domains import load_routes
 from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
 from gpuaas.kit.ids import new_id
 
-VERBS = (identity, members, service_accounts, policy, audit, platform)
-# Whose verbs and commands come with the fleet's own part of the command line. May only shrink.
-WITHOUT_VERBS = frozenset({"nodes", "ops", "pki", "skus", "slots", "tasks"})
+VERBS = (identity, members, service_accounts, policy, audit, platform, inventory, fleet, authorities)
 load_routes()
-OPERATIONS = [operation for operation in REGISTRY.json() if operation.tag not in WITHOUT_VERBS]
+OPERATIONS = list(REGISTRY.json())
 
 
 def verbs(module: ModuleType) -> dict[str, Any]:
@@ -31,6 +40,7 @@ def verbs(module: ModuleType) -> dict[str, Any]:
 
 
 ALL_VERBS: dict[str, Any] = {name: verb for module in VERBS for name, verb in verbs(module).items()}
+ALL_VERBS["node_enrol"] = agent.node_enrol  # on the people's listener, but said by an agent
 
 
 def made(verb: Any) -> tuple[Call[Any], dict[str, Any]]:
