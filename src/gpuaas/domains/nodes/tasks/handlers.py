@@ -20,7 +20,7 @@ from gpuaas.ports.hints import Hints
 from gpuaas.ports.policy import PolicyReader
 
 EVERYTHING = Sight(PLATFORM)
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.05
 KEY_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 5.0
 PRUNED = 1000
