@@ -59,7 +59,9 @@ class RecordedHost:
             self.write(f"sys/devices/system/edac/mc/mc{node}/ue_count", "0\n")
             self.write(f"sys/devices/system/edac/mc/mc{node}/ce_count", "3\n")
         (self.root / "sys/class/iommu/dmar0").mkdir(parents=True)
-        names = "# list\n10de  NVIDIA Corporation\n\t2335  GH100 [H200 SXM 141GB]\n\t\t10de 18be  HGX\n8087  Intel\n\t1  X\n"
+        names = (
+            "# list\n10de  NVIDIA Corporation\n\t2335  GH100 [H200 SXM 141GB]\n\t\t10de 18be  HGX\n8087  I\n\t1  X\n"
+        )
         self.write("usr/share/misc/pci.ids", names)
         self.kernel_log("Linux version 6.8.0-45-generic")
 

@@ -38,6 +38,7 @@ class LinuxHost:
         self._journal = FaultJournal(self._layout, state)
         self._nvml: Nvml | None = None
         self._inspected = False
+        self._gpus: list[Gpu] = []
 
     async def inspect(self) -> Topology:
         return await asyncio.to_thread(self._inspect)
@@ -68,10 +69,12 @@ class LinuxHost:
         await asyncio.to_thread(self._journal.acknowledge, faults)
 
     async def metrics(self) -> dict[str, float]:
+        if not self._inspected:
+            await self.inspect()
+
         def read() -> dict[str, float]:
-            gpus = self._inspect().gpus
-            cards, numbers = self._cards(gpus), host_metrics(self._layout)
-            for gpu in gpus:
+            cards, numbers = self._cards(self._gpus), host_metrics(self._layout)
+            for gpu in self._gpus:
                 numbers |= gpu_metrics(gpu, cards[gpu.serial])
             return numbers
 
@@ -125,7 +128,7 @@ class LinuxHost:
             self._nvml = open_nvml(self._settings.nvml_library)
         topology = inspect(self._layout, self._nvml)
         self._journal.learn({gpu.address: gpu.serial for gpu in topology.gpus})
-        self._inspected = True
+        self._gpus, self._inspected = topology.gpus, True
         return topology
 
     def _cards(self, gpus: list[Gpu]) -> dict[str, Card | None]:
