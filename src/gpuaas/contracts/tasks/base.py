@@ -84,5 +84,5 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     code: Annotated[str, msgspec.Meta(max_length=60)] = ""
     started_at: datetime | None = None
     ended_at: datetime
-    result: msgspec.Raw = msgspec.Raw(b"null")
+    result: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     log: Annotated[str, msgspec.Meta(max_length=MAX_LOG)] = ""

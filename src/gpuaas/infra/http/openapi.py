@@ -49,6 +49,12 @@ IDEMPOTENCY_KEY = {
     "description": "Names this change. Sent again, the same answer comes back and nothing happens twice.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]{1,200}$"},
 }
+BEARER = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "An access token of the issuer, or a service-account key.",
+}
+CERTIFICATE = {"type": "mutualTLS", "description": "The node's certificate, of our own authority."}
 CORRELATION = {
     "description": "Names this request in logs, audit and events.",
     "schema": {"type": "string"},
@@ -73,9 +79,9 @@ def error_codes(op: Operation) -> list[Code]:
     return list(dict.fromkeys([*codes, *(Code(code) for code in op.errors)]))
 
 
-def document(registry: Registry) -> dict[str, Any]:
-    """The whole contract as a JSON object, in a stable order."""
-    operations = sorted(registry.json(), key=lambda op: (op.full_path, op.method))
+def document(registry: Registry, *, agents: bool = False) -> dict[str, Any]:
+    """The whole contract as a JSON object, in a stable order: people's, or that of the agents' listener."""
+    operations = sorted(registry.agent() if agents else registry.json(), key=lambda op: (op.full_path, op.method))
     kinds = _kinds(operations)
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REF)
     describe_fields(components)
@@ -86,7 +92,7 @@ def document(registry: Registry) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "GPUaaS API",
+            "title": "GPUaaS agents' API" if agents else "GPUaaS API",
             "version": gpuaas.__version__,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": "The control plane that turns a rack of GPU servers into a cloud. Every change takes an "
@@ -94,17 +100,11 @@ def document(registry: Registry) -> dict[str, Any]:
         },
         "servers": [{"url": "/"}],
         "tags": [{"name": tag} for tag in sorted({op.tag for op in operations})],
-        "security": [{"bearer": []}],
+        "security": [{"certificate": []}] if agents else [{"bearer": []}],
         "paths": dict(paths),
         "components": {
             "schemas": dict(sorted(components.items())),
-            "securitySchemes": {
-                "bearer": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "An access token of the issuer, or a service-account key.",
-                }
-            },
+            "securitySchemes": {"certificate": CERTIFICATE} if agents else {"bearer": BEARER},
             "headers": {"Correlation": CORRELATION},
         },
     }

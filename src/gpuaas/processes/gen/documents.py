@@ -25,6 +25,11 @@ def openapi() -> str:
     return _json(http.document(REGISTRY))
 
 
+def agents_openapi() -> str:
+    load_routes()
+    return _json(http.document(REGISTRY, agents=True))
+
+
 def asyncapi() -> str:
     return _json(events.document())
 

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import gpuaas
 from gpuaas.processes.gen import documents
+from gpuaas.processes.gen.lives import states
 from gpuaas.processes.gen.schema import schema_sql
+from gpuaas.processes.gen.task_types import tasks
 
 PRINTERS: dict[str, Callable[[], str]] = {
     "openapi/api.json": documents.openapi,
+    "openapi/agent.json": documents.agents_openapi,
     "asyncapi.json": documents.asyncapi,
+    "states.md": states,
+    "tasks.json": tasks,
     "errors.md": documents.errors,
     "permissions.md": documents.permissions,
     "policies.md": documents.policies,

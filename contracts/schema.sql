@@ -1,0 +1,1922 @@
+-- Printed by `make gen` from the migrations. Never edited.
+
+CREATE FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    month timestamptz;
+    made integer := 0;
+    part text;
+
+BEGIN
+    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals') OR months NOT BETWEEN 0 AND 36 THEN
+        RAISE EXCEPTION 'not a partitioned table, or too many months: % %', parent, months;
+    END IF;
+    FOR i IN 0..months LOOP
+        month := date_trunc('month', key_from AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' + make_interval(months => i);
+        part := format('%s_p%s', parent, to_char(month AT TIME ZONE 'UTC', 'YYYYMM'));
+        IF to_regclass(part) IS NULL THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, parent,
+                           floor_id(month),
+                           floor_id((date_trunc('month', month AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'));
+            made := made + 1;
+        END IF;
+    END LOOP;
+    RETURN made;
+
+END $$;
+
+CREATE FUNCTION public.floor_id(at timestamp with time zone) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ((lpad(to_hex((floor((EXTRACT(epoch FROM at) * (1000)::numeric)))::bigint), 12, '0'::text) || '70008000000000000000'::text))::uuid;
+
+CREATE FUNCTION public.is_platform() RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN COALESCE((current_setting('app.org_id'::text, true) = '*'::text), false);
+
+CREATE FUNCTION public.policy_overrides_changed() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE policy_revision SET revision = revision + 1;
+    RETURN NULL;
+
+END $$;
+
+CREATE FUNCTION public.prune_partitions(parent text, before timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    part record;
+    dropped integer := 0;
+
+BEGIN
+    IF parent NOT IN ('outbox', 'inbox') OR before > now() - interval '7 days' THEN
+        RAISE EXCEPTION 'may not prune % before %', parent, before;
+    END IF;
+    FOR part IN
+        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = parent::regclass
+          AND to_date(right(c.relname, 6), 'YYYYMM') + interval '1 month' <= before AT TIME ZONE 'UTC'
+    LOOP
+        EXECUTE format('DROP TABLE %I', part.relname);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+
+END $$;
+
+CREATE FUNCTION public.refuse_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+
+END $$;
+
+CREATE FUNCTION public.visible_actor(who uuid) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN (current_setting('app.org_id'::text, true) = '*'::text) THEN true ELSE (who = (NULLIF(current_setting('app.actor_id'::text, true), ''::text))::uuid) END;
+
+CREATE FUNCTION public.visible_org(org uuid) RETURNS boolean
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE WHEN (current_setting('app.org_id'::text, true) = '*'::text) THEN true ELSE (org = (NULLIF(current_setting('app.org_id'::text, true), ''::text))::uuid) END;
+
+CREATE TABLE public.audit_checkpoints (
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    key_id text NOT NULL,
+    signature bytea NOT NULL
+);
+
+COMMENT ON TABLE public.audit_checkpoints IS 'platform: signed heads of the audit chain; append-only';
+
+CREATE TABLE public.audit_head (
+    only_row boolean DEFAULT true NOT NULL,
+    seq bigint NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT audit_head_only_row_check CHECK (only_row)
+);
+
+COMMENT ON TABLE public.audit_head IS 'platform: the last link of the audit chain, where the next one is attached';
+
+CREATE TABLE public.audit_log (
+    id uuid NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    action text NOT NULL,
+    operation text NOT NULL,
+    actor_kind text NOT NULL,
+    actor_id uuid,
+    actor_name text NOT NULL,
+    org_id uuid,
+    project_id uuid,
+    subject_id uuid,
+    correlation_id text NOT NULL,
+    client_ip text NOT NULL,
+    details jsonb NOT NULL
+)
+PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY public.audit_log FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.audit_log IS 'tenant: who did what; append-only';
+
+CREATE TABLE public.audit_seals (
+    audit_id uuid NOT NULL,
+    seq bigint NOT NULL,
+    version smallint NOT NULL,
+    prev_hash bytea NOT NULL,
+    hash bytea NOT NULL
+)
+PARTITION BY RANGE (audit_id);
+
+COMMENT ON TABLE public.audit_seals IS 'platform: the hash chain over the audit log; append-only';
+
+CREATE TABLE public.audit_unsealed (
+    audit_id uuid NOT NULL
+);
+
+COMMENT ON TABLE public.audit_unsealed IS 'platform: audit rows the sealer has not yet linked into the chain';
+
+CREATE TABLE public.bootstrap_tokens (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    token_hash bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    certificate_id uuid,
+    CONSTRAINT bootstrap_tokens_check CHECK ((expires_at <= (created_at + '01:00:00'::interval))),
+    CONSTRAINT bootstrap_tokens_check1 CHECK (((used_at IS NULL) OR (revoked_at IS NULL))),
+    CONSTRAINT bootstrap_tokens_token_hash_check CHECK ((octet_length(token_hash) = 32))
+);
+
+COMMENT ON TABLE public.bootstrap_tokens IS 'platform: by which a machine becomes a node, once; stored as hashes';
+
+CREATE TABLE public.certificate_authorities (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    parent_id uuid,
+    subject text NOT NULL,
+    certificate bytea NOT NULL,
+    fingerprint bytea NOT NULL,
+    key_sealed bytea,
+    not_before timestamp with time zone NOT NULL,
+    not_after timestamp with time zone NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone,
+    distrusted_at timestamp with time zone,
+    CONSTRAINT certificate_authorities_check CHECK (((kind = 'root'::text) = (parent_id IS NULL))),
+    CONSTRAINT certificate_authorities_check1 CHECK ((not_before < not_after)),
+    CONSTRAINT certificate_authorities_fingerprint_check CHECK ((octet_length(fingerprint) = 32)),
+    CONSTRAINT certificate_authorities_kind_check CHECK ((kind = ANY (ARRAY['root'::text, 'intermediate'::text, 'cross'::text])))
+);
+
+COMMENT ON TABLE public.certificate_authorities IS 'platform: certificates of our authorities; their keys are sealed with the master key';
+
+CREATE TABLE public.certificates (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    node_id uuid,
+    authority_id uuid NOT NULL,
+    serial text NOT NULL,
+    fingerprint bytea NOT NULL,
+    public_key_hash bytea NOT NULL,
+    certificate bytea NOT NULL,
+    not_before timestamp with time zone NOT NULL,
+    not_after timestamp with time zone NOT NULL,
+    issued_at timestamp with time zone DEFAULT now() NOT NULL,
+    used_at timestamp with time zone,
+    superseded_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_reason text DEFAULT ''::text NOT NULL,
+    CONSTRAINT certificates_check CHECK (((kind = 'node'::text) = (node_id IS NOT NULL))),
+    CONSTRAINT certificates_check1 CHECK ((not_before < not_after)),
+    CONSTRAINT certificates_fingerprint_check CHECK ((octet_length(fingerprint) = 32)),
+    CONSTRAINT certificates_kind_check CHECK ((kind = ANY (ARRAY['node'::text, 'server'::text]))),
+    CONSTRAINT certificates_public_key_hash_check CHECK ((octet_length(public_key_hash) = 32)),
+    CONSTRAINT certificates_serial_check CHECK ((serial ~ '^[0-9a-f]{32}$'::text))
+);
+
+COMMENT ON TABLE public.certificates IS 'platform: every certificate that was issued, what replaced or revoked it';
+
+CREATE TABLE public.consumer_progress (
+    consumer text NOT NULL,
+    checked_through uuid NOT NULL,
+    complete_through uuid NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.consumer_progress IS 'platform: up to which event the auditor has found each consumer complete';
+
+CREATE TABLE public.dead_letters (
+    id uuid NOT NULL,
+    consumer text NOT NULL,
+    event_id uuid NOT NULL,
+    event_name text NOT NULL,
+    org_id uuid,
+    correlation_id text NOT NULL,
+    reason text NOT NULL,
+    attempts integer NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    note text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT dead_letters_attempts_check CHECK ((attempts > 0)),
+    CONSTRAINT dead_letters_state_check CHECK ((state = ANY (ARRAY['open'::text, 'replaying'::text, 'resolved'::text, 'discarded'::text])))
+);
+
+COMMENT ON TABLE public.dead_letters IS 'platform: events a consumer could not handle, with the reason';
+
+CREATE TABLE public.delivery_attempts (
+    consumer text NOT NULL,
+    event_id uuid NOT NULL,
+    attempts integer NOT NULL,
+    last_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT delivery_attempts_attempts_check CHECK ((attempts > 0))
+);
+
+COMMENT ON TABLE public.delivery_attempts IS 'platform: how often a consumer has failed on an event it has not handled yet';
+
+CREATE TABLE public.gpu_faults (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    kind text NOT NULL,
+    code text NOT NULL,
+    detail text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    told_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT gpu_faults_kind_check CHECK ((kind = ANY (ARRAY['application'::text, 'resettable'::text, 'hardware'::text])))
+);
+
+COMMENT ON TABLE public.gpu_faults IS 'platform: faults of GPUs as drivers told of them, each once; pruned by age';
+
+CREATE TABLE public.idempotency_keys (
+    actor_id uuid NOT NULL,
+    key text NOT NULL,
+    operation text NOT NULL,
+    request_hash bytea NOT NULL,
+    status smallint,
+    body bytea,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT idempotency_keys_key_check CHECK (((length(key) >= 1) AND (length(key) <= 200)))
+);
+
+ALTER TABLE ONLY public.idempotency_keys FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.idempotency_keys IS 'actor: the answer already given to a request, without its secrets';
+
+CREATE TABLE public.inbox (
+    consumer text NOT NULL,
+    event_id uuid NOT NULL,
+    handled_at timestamp with time zone DEFAULT now() NOT NULL
+)
+PARTITION BY RANGE (event_id);
+
+COMMENT ON TABLE public.inbox IS 'platform: which consumer has handled which event, once';
+
+CREATE TABLE public.outbox (
+    id uuid NOT NULL,
+    stream text NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    org_id uuid,
+    subject_id uuid,
+    actor text NOT NULL,
+    correlation_id text NOT NULL,
+    traceparent text NOT NULL,
+    payload jsonb NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    published_at timestamp with time zone
+)
+PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY public.outbox FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.outbox IS 'tenant: events, written with the change they tell of';
+
+CREATE VIEW public.invariant_11_inbox_complete WITH (security_invoker='true') AS
+ SELECT ((p.consumer || ' '::text) || o.id) AS subject,
+    ((('the consumer is not known to have handled event '::text || o.name) || ' of '::text) || o.created_at) AS problem
+   FROM (public.consumer_progress p
+     CROSS JOIN LATERAL ( SELECT outbox.id,
+            outbox.name,
+            outbox.created_at
+           FROM public.outbox
+          WHERE ((outbox.id > p.checked_through) AND (outbox.id < public.floor_id((now() - '00:02:00'::interval))) AND (outbox.created_at < (now() - '00:02:00'::interval)))
+          ORDER BY outbox.id
+         LIMIT 1) o);
+
+COMMENT ON VIEW public.invariant_11_inbox_complete IS 'every consumer has handled every event of its within 120 seconds';
+
+CREATE VIEW public.invariant_11_outbox_drains WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('event '::text || name) || ' waits to be published since '::text) || created_at) AS problem
+   FROM public.outbox
+  WHERE ((published_at IS NULL) AND (created_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_11_outbox_drains IS 'every event is published within 60 seconds while the bus is up';
+
+CREATE VIEW public.invariant_12_one_outcome WITH (security_invoker='true') AS
+ SELECT ((actor_id || ' '::text) || key) AS subject,
+    'the key is stored without its request, status or answer'::text AS problem
+   FROM public.idempotency_keys
+  WHERE ((status IS NULL) OR (body IS NULL) OR (octet_length(request_hash) <> 32));
+
+COMMENT ON VIEW public.invariant_12_one_outcome IS 'one idempotency key has one request and one outcome';
+
+CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ('the replay should have ended by '::text || (state_since + '00:05:00'::interval)) AS problem
+   FROM public.dead_letters
+  WHERE ((state = 'replaying'::text) AND (state_since < (now() - '00:06:00'::interval)));
+
+COMMENT ON VIEW public.invariant_14_dead_letters_move IS 'no dead letter is past the deadline of its state by over 60 seconds';
+
+CREATE TABLE public.tasks (
+    id uuid NOT NULL,
+    born bigint NOT NULL,
+    node_id uuid NOT NULL,
+    type text NOT NULL,
+    version integer NOT NULL,
+    subject_id uuid,
+    arguments jsonb NOT NULL,
+    deadline_seconds integer NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    sequence bigint,
+    envelope text,
+    key_id text,
+    issued_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    delivered_at timestamp with time zone,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    cancel_requested_at timestamp with time zone,
+    cancel_told_at timestamp with time zone,
+    reported_at timestamp with time zone,
+    reported_by uuid,
+    reported_outcome text,
+    report_hash bytea,
+    reason text DEFAULT ''::text NOT NULL,
+    code text DEFAULT ''::text NOT NULL,
+    result jsonb,
+    log text DEFAULT ''::text NOT NULL,
+    correlation_id text NOT NULL,
+    traceparent text NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT tasks_check CHECK (((sequence IS NULL) = (envelope IS NULL))),
+    CONSTRAINT tasks_check1 CHECK (((report_hash IS NULL) = (reported_by IS NULL))),
+    CONSTRAINT tasks_deadline_seconds_check CHECK (((deadline_seconds >= 1) AND (deadline_seconds <= 600))),
+    CONSTRAINT tasks_log_check CHECK ((length(log) <= 65536)),
+    CONSTRAINT tasks_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'delivered'::text, 'running'::text, 'done'::text, 'failed'::text, 'refused'::text, 'cancelled'::text, 'timed_out'::text, 'expired'::text])))
+);
+
+COMMENT ON TABLE public.tasks IS 'platform: what nodes were asked to do, signed, and what came of it';
+
+CREATE VIEW public.invariant_14_tasks_move WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('the task is '::text || state) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.tasks
+  WHERE ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'delivered'::text, 'running'::text])) AND (due_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_14_tasks_move IS 'no task is past the deadline of its state by over 60 seconds';
+
+CREATE VIEW public.invariant_15_one_result WITH (security_invoker='true') AS
+ SELECT (tasks.id)::text AS subject,
+    ((('its result is from node '::text || tasks.reported_by) || ', but it was given to '::text) || tasks.node_id) AS problem
+   FROM public.tasks
+  WHERE (tasks.reported_by <> tasks.node_id)
+UNION ALL
+ SELECT (tasks.id)::text AS subject,
+    (('it is '::text || tasks.state) || ' without a result'::text) AS problem
+   FROM public.tasks
+  WHERE ((tasks.state = ANY (ARRAY['done'::text, 'failed'::text, 'refused'::text])) AND (tasks.report_hash IS NULL))
+UNION ALL
+ SELECT (tasks.id)::text AS subject,
+    'it has a result and was never handed over'::text AS problem
+   FROM public.tasks
+  WHERE ((tasks.report_hash IS NOT NULL) AND (tasks.delivered_at IS NULL))
+UNION ALL
+ SELECT (tasks.id)::text AS subject,
+    ('it has a result and is still '::text || tasks.state) AS problem
+   FROM public.tasks
+  WHERE ((tasks.report_hash IS NOT NULL) AND (tasks.state = ANY (ARRAY['queued'::text, 'ready'::text, 'delivered'::text, 'running'::text])))
+UNION ALL
+ SELECT (tasks.id)::text AS subject,
+    'it was handed over without being signed'::text AS problem
+   FROM public.tasks
+  WHERE ((tasks.delivered_at IS NOT NULL) AND (tasks.envelope IS NULL));
+
+COMMENT ON VIEW public.invariant_15_one_result IS 'a task has at most one accepted result, from the node it was given to';
+
+CREATE TABLE public.task_sequences (
+    node_id uuid NOT NULL,
+    last_issued bigint DEFAULT 0 NOT NULL,
+    accepted bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT task_sequences_accepted_check CHECK ((accepted >= 0)),
+    CONSTRAINT task_sequences_last_issued_check CHECK ((last_issued >= 0))
+);
+
+COMMENT ON TABLE public.task_sequences IS 'platform: the last number given to a task of a node, and the last its agent has proven to know';
+
+CREATE VIEW public.invariant_15_task_sequence WITH (security_invoker='true') AS
+ SELECT (t.node_id)::text AS subject,
+    (((((('tasks '::text || min(t.sequence)) || ' to '::text) || max(t.sequence)) || ' are '::text) || count(*)) || ': some number is missing'::text) AS problem
+   FROM public.tasks t
+  WHERE (t.sequence IS NOT NULL)
+  GROUP BY t.node_id
+ HAVING (count(*) <> ((max(t.sequence) - min(t.sequence)) + 1))
+UNION ALL
+ SELECT (q.node_id)::text AS subject,
+    ((('the last number given out is '::text || q.last_issued) || ', the highest task''s is '::text) || last.sequence) AS problem
+   FROM (public.task_sequences q
+     CROSS JOIN LATERAL ( SELECT max(t.sequence) AS sequence
+           FROM public.tasks t
+          WHERE (t.node_id = q.node_id)) last)
+  WHERE ((last.sequence > q.last_issued) OR ((last.sequence < q.last_issued) AND (last.sequence IS NOT NULL)))
+UNION ALL
+ SELECT (q.node_id)::text AS subject,
+    (('the agent is said to know task '::text || q.accepted) || ', which was never issued'::text) AS problem
+   FROM public.task_sequences q
+  WHERE (q.accepted > q.last_issued);
+
+COMMENT ON VIEW public.invariant_15_task_sequence IS 'the numbers of a node''s tasks have no gap';
+
+CREATE VIEW public.invariant_19_audit_chain WITH (security_invoker='true') AS
+ SELECT ('audit row '::text || a.id) AS subject,
+    'not sealed 60 seconds after it was written'::text AS problem
+   FROM public.audit_log a
+  WHERE (((a.at < (now() - '00:01:00'::interval)) OR (a.id < public.floor_id((now() - '00:01:00'::interval)))) AND (NOT (EXISTS ( SELECT
+           FROM public.audit_seals s
+          WHERE (s.audit_id = a.id)))))
+UNION ALL
+ SELECT ('audit row '::text || a.id) AS subject,
+    ('dated in the future: '::text || a.at) AS problem
+   FROM public.audit_log a
+  WHERE (a.at > (now() + '00:01:00'::interval))
+UNION ALL
+ SELECT ('audit row '::text || u.audit_id) AS subject,
+    'waits to be sealed, but is gone'::text AS problem
+   FROM public.audit_unsealed u
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.audit_log a
+          WHERE (a.id = u.audit_id))))
+UNION ALL
+ SELECT ('audit row '::text || u.audit_id) AS subject,
+    'waits to be sealed, but is sealed already'::text AS problem
+   FROM public.audit_unsealed u
+  WHERE (EXISTS ( SELECT
+           FROM public.audit_seals s
+          WHERE (s.audit_id = u.audit_id)))
+UNION ALL
+ SELECT ('checkpoint '::text || c.seq) AS subject,
+    'no link of the chain has this number and hash'::text AS problem
+   FROM public.audit_checkpoints c
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.audit_seals s
+          WHERE ((s.seq = c.seq) AND (s.hash = c.hash)))))
+UNION ALL
+ SELECT ('link '::text || h.seq) AS subject,
+    'the head of the chain is not its last link'::text AS problem
+   FROM (public.audit_head h
+     CROSS JOIN LATERAL ( SELECT links.seq,
+            links.hash
+           FROM ( SELECT s.seq,
+                    s.hash
+                   FROM public.audit_seals s
+                UNION ALL
+                 SELECT 0,
+                    sha256('\x6770756161732e61756469742e67656e65736973'::bytea) AS sha256) links
+          ORDER BY links.seq DESC
+         LIMIT 1) last)
+  WHERE ((h.seq IS DISTINCT FROM last.seq) OR (h.hash IS DISTINCT FROM last.hash));
+
+COMMENT ON VIEW public.invariant_19_audit_chain IS 'the audit chain holds: every row sealed, every seal with its row, heads signed';
+
+CREATE VIEW public.invariant_20_certificates_signed_while_valid WITH (security_invoker='true') AS
+ SELECT ('certificate '::text || c.serial) AS subject,
+    (('signed by authority '::text || a.id) || ' outside of its time'::text) AS problem
+   FROM (public.certificates c
+     JOIN public.certificate_authorities a ON ((a.id = c.authority_id)))
+  WHERE ((c.issued_at < (a.not_before - '00:01:00'::interval)) OR (c.not_after > a.not_after) OR (c.issued_at > (LEAST(a.not_after, a.retired_at, a.distrusted_at) + '00:01:00'::interval)))
+UNION ALL
+ SELECT ('certificate '::text || certificates.serial) AS subject,
+    'accepted outside of its time'::text AS problem
+   FROM public.certificates
+  WHERE ((certificates.used_at < (certificates.not_before - '00:01:00'::interval)) OR (certificates.used_at > (LEAST(certificates.not_after, certificates.revoked_at) + '00:01:00'::interval)))
+UNION ALL
+ SELECT ('authority '::text || a.id) AS subject,
+    (('signed by authority '::text || p.id) || ' outside of its time'::text) AS problem
+   FROM (public.certificate_authorities a
+     JOIN public.certificate_authorities p ON ((p.id = a.parent_id)))
+  WHERE ((a.created_at > (LEAST(p.not_after, p.distrusted_at) + '00:01:00'::interval)) OR (a.not_after > p.not_after));
+
+COMMENT ON VIEW public.invariant_20_certificates_signed_while_valid IS 'no certificate is signed or accepted outside of the validity of its keys';
+
+CREATE TABLE public.signing_keys (
+    key_id text NOT NULL,
+    purpose text NOT NULL,
+    public_jwk jsonb NOT NULL,
+    private_sealed bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    signs_from timestamp with time zone DEFAULT now() NOT NULL,
+    signs_until timestamp with time zone,
+    valid_until timestamp with time zone,
+    CONSTRAINT signing_keys_purpose_check CHECK ((purpose = ANY (ARRAY['issuer'::text, 'audit'::text])))
+);
+
+COMMENT ON TABLE public.signing_keys IS 'platform: signing keys by purpose, private parts sealed';
+
+CREATE VIEW public.invariant_20_signed_while_valid WITH (security_invoker='true') AS
+ SELECT ('checkpoint '::text || c.seq) AS subject,
+    (('signed by key '::text || c.key_id) || ' outside of its time'::text) AS problem
+   FROM (public.audit_checkpoints c
+     LEFT JOIN public.signing_keys k ON (((k.key_id = c.key_id) AND (k.purpose = 'audit'::text))))
+  WHERE ((k.key_id IS NULL) OR (c.at < (k.signs_from - '00:01:00'::interval)) OR (c.at > (k.signs_until + '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_20_signed_while_valid IS 'nothing is signed by a key outside of its validity';
+
+CREATE TABLE public.task_keys (
+    key_id text NOT NULL,
+    public_key text NOT NULL,
+    statement text,
+    valid_from timestamp with time zone DEFAULT now() NOT NULL,
+    valid_until timestamp with time zone
+);
+
+COMMENT ON TABLE public.task_keys IS 'platform: public keys tasks are signed with, each but the first vouched for by the one before';
+
+CREATE VIEW public.invariant_20_tasks_signed_while_valid WITH (security_invoker='true') AS
+ SELECT (t.id)::text AS subject,
+    (('signed by '::text || t.key_id) || ' outside of its validity'::text) AS problem
+   FROM (public.tasks t
+     JOIN public.task_keys k USING (key_id))
+  WHERE ((t.issued_at < (k.valid_from - '00:01:00'::interval)) OR (t.issued_at > (k.valid_until + '00:01:00'::interval)))
+UNION ALL
+ SELECT (t.id)::text AS subject,
+    'it may be followed for longer than ten minutes'::text AS problem
+   FROM public.tasks t
+  WHERE (t.expires_at > (t.issued_at + '00:10:00'::interval));
+
+COMMENT ON VIEW public.invariant_20_tasks_signed_while_valid IS 'no task is signed by a key outside of its validity, nor for longer than ten minutes';
+
+CREATE TABLE public.org_members (
+    org_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    role text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT org_members_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'viewer'::text, 'billing'::text])))
+);
+
+ALTER TABLE ONLY public.org_members FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.org_members IS 'tenant: roles of people in organisations';
+
+CREATE TABLE public.orgs (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    title text NOT NULL,
+    personal_of uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.orgs FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.orgs IS 'tenant: organisations; id is the org_id';
+
+CREATE VIEW public.invariant_30_org_has_owner WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    (('the organisation '::text || name) || ' has no owner'::text) AS problem
+   FROM public.orgs o
+  WHERE ((deleted_at IS NULL) AND (NOT (EXISTS ( SELECT
+           FROM public.org_members m
+          WHERE ((m.org_id = o.id) AND (m.role = 'owner'::text))))));
+
+COMMENT ON VIEW public.invariant_30_org_has_owner IS 'every live organisation has an owner';
+
+CREATE TABLE public.projects (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    name text NOT NULL,
+    title text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.projects FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.projects IS 'tenant: projects';
+
+CREATE VIEW public.invariant_31_deleted_orgs_are_empty WITH (security_invoker='true') AS
+ SELECT (p.id)::text AS subject,
+    ('the project lives in the deleted organisation '::text || o.name) AS problem
+   FROM (public.projects p
+     JOIN public.orgs o ON ((o.id = p.org_id)))
+  WHERE ((o.deleted_at IS NOT NULL) AND (p.deleted_at IS NULL));
+
+COMMENT ON VIEW public.invariant_31_deleted_orgs_are_empty IS 'no project lives in a deleted organisation';
+
+CREATE TABLE public.project_members (
+    org_id uuid NOT NULL,
+    project_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    role text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT project_members_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'member'::text, 'viewer'::text, 'billing'::text])))
+);
+
+ALTER TABLE ONLY public.project_members FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.project_members IS 'tenant: further roles of an organisation''s members in one project';
+
+CREATE VIEW public.invariant_32_project_members_belong WITH (security_invoker='true') AS
+ SELECT ((project_id || ' '::text) || user_id) AS subject,
+    'a member of the project, not of its organisation'::text AS problem
+   FROM public.project_members m
+  WHERE ((NOT (EXISTS ( SELECT
+           FROM public.org_members o
+          WHERE ((o.org_id = m.org_id) AND (o.user_id = m.user_id))))) OR (NOT (EXISTS ( SELECT
+           FROM public.projects p
+          WHERE ((p.id = m.project_id) AND (p.org_id = m.org_id))))));
+
+COMMENT ON VIEW public.invariant_32_project_members_belong IS 'who is in a project is in its organisation';
+
+CREATE TABLE public.service_account_keys (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    service_account_id uuid NOT NULL,
+    key_hash bytea NOT NULL,
+    hint text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone,
+    last_used_at timestamp with time zone
+);
+
+ALTER TABLE ONLY public.service_account_keys FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.service_account_keys IS 'tenant: hashed, expiring keys of service accounts';
+
+CREATE TABLE public.service_accounts (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    project_id uuid,
+    name text NOT NULL,
+    role text NOT NULL,
+    allowed_operations text[] NOT NULL,
+    created_by uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT service_accounts_role_check CHECK ((role = ANY (ARRAY['admin'::text, 'member'::text, 'viewer'::text, 'billing'::text])))
+);
+
+ALTER TABLE ONLY public.service_accounts FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.service_accounts IS 'tenant: machine identities with a role and an allow-list';
+
+CREATE VIEW public.invariant_33_no_orphaned_keys WITH (security_invoker='true') AS
+ SELECT (k.id)::text AS subject,
+    ('a live key of the deleted service account '::text || a.name) AS problem
+   FROM (public.service_account_keys k
+     JOIN public.service_accounts a ON ((a.id = k.service_account_id)))
+  WHERE ((a.deleted_at IS NOT NULL) AND (k.revoked_at IS NULL) AND (k.expires_at > now()));
+
+COMMENT ON VIEW public.invariant_33_no_orphaned_keys IS 'a deleted service account has no live key';
+
+CREATE VIEW public.invariant_34_months_ahead WITH (security_invoker='true') AS
+ SELECT ((parent.parent || '_p'::text) || months.month) AS subject,
+    'the partition of that month is missing: its rows would be refused'::text AS problem
+   FROM unnest(ARRAY['outbox'::text, 'inbox'::text, 'audit_log'::text, 'audit_seals'::text]) parent(parent),
+    LATERAL ( SELECT to_char(((now() AT TIME ZONE 'UTC'::text) + ((i.i)::double precision * '1 mon'::interval)), 'YYYYMM'::text) AS month
+           FROM generate_series(0, 1) i(i)) months
+  WHERE (to_regclass(((parent.parent || '_p'::text) || months.month)) IS NULL);
+
+COMMENT ON VIEW public.invariant_34_months_ahead IS 'tables cut by month have their partitions for this month and the next';
+
+CREATE VIEW public.invariant_35_token_used_once WITH (security_invoker='true') AS
+ SELECT (t.id)::text AS subject,
+    (('used at '::text || t.used_at) || ', after it had expired'::text) AS problem
+   FROM public.bootstrap_tokens t
+  WHERE (t.used_at > t.expires_at)
+UNION ALL
+ SELECT (t.id)::text AS subject,
+    'used for a certificate of another node'::text AS problem
+   FROM (public.bootstrap_tokens t
+     JOIN public.certificates c ON ((c.id = t.certificate_id)))
+  WHERE (c.node_id <> t.node_id);
+
+COMMENT ON VIEW public.invariant_35_token_used_once IS 'a bootstrap token makes its own node, once, before it expires';
+
+CREATE TABLE public.node_heartbeats (
+    node_id uuid NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone NOT NULL,
+    liveness text NOT NULL,
+    liveness_since timestamp with time zone NOT NULL,
+    boot_id text NOT NULL,
+    agent_version text NOT NULL,
+    next_sequence bigint NOT NULL,
+    generation bigint NOT NULL,
+    accounts text[] NOT NULL,
+    CONSTRAINT node_heartbeats_liveness_check CHECK ((liveness = ANY (ARRAY['online'::text, 'unknown'::text, 'lost'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.05');
+
+COMMENT ON TABLE public.node_heartbeats IS 'platform: what each agent said last, and when';
+
+CREATE TABLE public.nodes (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    region text NOT NULL,
+    sku_id uuid NOT NULL,
+    address text DEFAULT ''::text NOT NULL,
+    labels jsonb DEFAULT '{}'::jsonb NOT NULL,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    cordoned boolean DEFAULT false NOT NULL,
+    drained boolean DEFAULT false NOT NULL,
+    generation bigint DEFAULT 1 NOT NULL,
+    differences text[] DEFAULT '{}'::text[] NOT NULL,
+    inspected_at timestamp with time zone,
+    topology jsonb,
+    host_healthy boolean,
+    host_detail text DEFAULT ''::text NOT NULL,
+    checked_at timestamp with time zone,
+    quarantine_reason text,
+    quarantine_detail text DEFAULT ''::text NOT NULL,
+    quarantined_at timestamp with time zone,
+    returned_at timestamp with time zone,
+    enrolled_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT nodes_check CHECK (((quarantine_reason IS NULL) = (quarantined_at IS NULL))),
+    CONSTRAINT nodes_labels_check CHECK ((jsonb_typeof(labels) = 'object'::text)),
+    CONSTRAINT nodes_name_check CHECK (((length(name) >= 1) AND (length(name) <= 63))),
+    CONSTRAINT nodes_state_check CHECK ((state = ANY (ARRAY['enrolling'::text, 'active'::text, 'disabled'::text, 'removed'::text])))
+);
+
+COMMENT ON TABLE public.nodes IS 'platform: the machines, what is wanted of them and what was found on them';
+
+CREATE VIEW public.invariant_36_live_nodes_speak WITH (security_invoker='true') AS
+ SELECT (h.node_id)::text AS subject,
+    ('online, and silent since '::text || h.seen_at) AS problem
+   FROM (public.node_heartbeats h
+     JOIN public.nodes n ON ((n.id = h.node_id)))
+  WHERE ((n.state = 'active'::text) AND (h.liveness = 'online'::text) AND (h.seen_at < (now() - '00:11:00'::interval)));
+
+COMMENT ON VIEW public.invariant_36_live_nodes_speak IS 'no node is noted as online beyond the longest lease there can be';
+
+CREATE TABLE public.slot_quarantines (
+    id uuid NOT NULL,
+    slot_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    reason text NOT NULL,
+    detail text DEFAULT ''::text NOT NULL,
+    evidence jsonb DEFAULT '{}'::jsonb NOT NULL,
+    strike boolean NOT NULL,
+    since timestamp with time zone DEFAULT now() NOT NULL,
+    return_task_id uuid,
+    ended_at timestamp with time zone
+);
+
+COMMENT ON TABLE public.slot_quarantines IS 'platform: which GPU was not to be sold, why, and since when; kept, because strikes are counted here';
+
+CREATE TABLE public.slots (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    gpu_index integer NOT NULL,
+    address text NOT NULL,
+    vendor text NOT NULL,
+    model text NOT NULL,
+    memory_bytes bigint NOT NULL,
+    numa integer NOT NULL,
+    iommu_group integer NOT NULL,
+    nvme_address text,
+    fabric_address text,
+    present boolean NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT slots_gpu_index_check CHECK (((gpu_index >= 0) AND (gpu_index <= 63)))
+);
+
+COMMENT ON TABLE public.slots IS 'platform: one per GPU of a node, as its agent found it';
+
+CREATE VIEW public.invariant_37_slots_of_nodes WITH (security_invoker='true') AS
+ SELECT (s.id)::text AS subject,
+    'a slot of a node that does not exist'::text AS problem
+   FROM public.slots s
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.nodes n
+          WHERE (n.id = s.node_id))))
+UNION ALL
+ SELECT (q.id)::text AS subject,
+    'a quarantine of a slot that is not of its node and serial number'::text AS problem
+   FROM public.slot_quarantines q
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.slots s
+          WHERE ((s.id = q.slot_id) AND (s.node_id = q.node_id) AND (s.serial = q.serial)))));
+
+COMMENT ON VIEW public.invariant_37_slots_of_nodes IS 'every slot is of a node, every quarantine of a slot';
+
+CREATE TABLE public.invitations (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    email text NOT NULL,
+    role text NOT NULL,
+    token_hash bytea NOT NULL,
+    invited_by uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    accepted_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT invitations_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'admin'::text, 'member'::text, 'viewer'::text, 'billing'::text])))
+);
+
+ALTER TABLE ONLY public.invitations FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.invitations IS 'tenant: invitations into an organisation';
+
+CREATE TABLE public.issuer_access_tokens (
+    jti text NOT NULL,
+    family_id uuid NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    revoked_at timestamp with time zone
+);
+
+COMMENT ON TABLE public.issuer_access_tokens IS 'platform: which live access tokens follow from a family, to deny them with it';
+
+CREATE TABLE public.issuer_accounts (
+    id uuid NOT NULL,
+    email text NOT NULL,
+    email_verified boolean NOT NULL,
+    name text NOT NULL,
+    password_hash text NOT NULL,
+    password_version integer DEFAULT 1 NOT NULL,
+    must_change boolean NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    password_changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_login_at timestamp with time zone,
+    CONSTRAINT issuer_accounts_email_check CHECK (((length(email) >= 3) AND (length(email) <= 254))),
+    CONSTRAINT issuer_accounts_name_check CHECK (((length(name) >= 1) AND (length(name) <= 120))),
+    CONSTRAINT issuer_accounts_password_version_check CHECK ((password_version > 0))
+);
+
+COMMENT ON TABLE public.issuer_accounts IS 'platform: logins of the built-in issuer';
+
+CREATE TABLE public.issuer_codes (
+    code_hash bytea NOT NULL,
+    client_id text NOT NULL,
+    redirect_uri text NOT NULL,
+    account_id uuid NOT NULL,
+    session_id uuid NOT NULL,
+    scopes text[] NOT NULL,
+    nonce text,
+    code_challenge text NOT NULL,
+    auth_time timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone,
+    family_id uuid
+);
+
+COMMENT ON TABLE public.issuer_codes IS 'platform: authorization codes, each good for one use';
+
+CREATE TABLE public.issuer_device_codes (
+    device_hash bytea NOT NULL,
+    user_code text NOT NULL,
+    client_id text NOT NULL,
+    scopes text[] NOT NULL,
+    requested_from text NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    interval_seconds integer NOT NULL,
+    polled_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    account_id uuid,
+    session_id uuid,
+    auth_time timestamp with time zone,
+    family_id uuid,
+    CONSTRAINT issuer_device_codes_check CHECK (((state = ANY (ARRAY['pending'::text, 'denied'::text])) OR ((account_id IS NOT NULL) AND (auth_time IS NOT NULL)))),
+    CONSTRAINT issuer_device_codes_interval_seconds_check CHECK (((interval_seconds >= 1) AND (interval_seconds <= 3600))),
+    CONSTRAINT issuer_device_codes_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'approved'::text, 'denied'::text, 'used'::text]))),
+    CONSTRAINT issuer_device_codes_user_code_check CHECK ((user_code ~ '^[BCDFGHJKLMNPQRSTVWXZ]{8}$'::text))
+);
+
+COMMENT ON TABLE public.issuer_device_codes IS 'platform: logins of machines without a browser, waiting for a person';
+
+CREATE TABLE public.issuer_families (
+    id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    client_id text NOT NULL,
+    session_id uuid,
+    scopes text[] NOT NULL,
+    auth_time timestamp with time zone NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    end_reason text DEFAULT ''::text NOT NULL
+);
+
+COMMENT ON TABLE public.issuer_families IS 'platform: logins of clients, with all tokens that follow from one';
+
+CREATE TABLE public.issuer_key_marks (
+    single boolean DEFAULT true NOT NULL,
+    marked_at timestamp with time zone NOT NULL,
+    CONSTRAINT issuer_key_marks_single_check CHECK (single)
+);
+
+COMMENT ON TABLE public.issuer_key_marks IS 'platform: when all replicas were last told to read the issuer''s keys again';
+
+CREATE TABLE public.issuer_login_attempts (
+    email_hash bytea NOT NULL,
+    failures integer NOT NULL,
+    locked_until timestamp with time zone NOT NULL,
+    last_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT issuer_login_attempts_failures_check CHECK ((failures > 0))
+);
+
+COMMENT ON TABLE public.issuer_login_attempts IS 'platform: failed logins in a row, and until when the next has to wait';
+
+CREATE TABLE public.issuer_refresh_tokens (
+    token_hash bytea NOT NULL,
+    family_id uuid NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    used_at timestamp with time zone,
+    successor bytea
+);
+
+COMMENT ON TABLE public.issuer_refresh_tokens IS 'platform: refresh tokens, each good for one use; used ones are kept to see reuse';
+
+CREATE TABLE public.issuer_sessions (
+    id uuid NOT NULL,
+    token_hash bytea NOT NULL,
+    account_id uuid NOT NULL,
+    auth_time timestamp with time zone DEFAULT now() NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone
+);
+
+COMMENT ON TABLE public.issuer_sessions IS 'platform: browsers that are logged in; the cookie is stored as a hash';
+
+CREATE TABLE public.login_states (
+    state_hash bytea NOT NULL,
+    code_verifier bytea NOT NULL,
+    nonce text NOT NULL,
+    redirect_uri text NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.login_states IS 'platform: logins that were started and not yet finished; the verifier is sealed';
+
+CREATE TABLE public.node_health (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    kind text NOT NULL,
+    good boolean NOT NULL,
+    code text NOT NULL,
+    detail text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT node_health_kind_check CHECK ((kind = ANY (ARRAY['check'::text, 'load_check'::text, 'fault'::text, 'quarantined'::text, 'returned'::text])))
+);
+
+COMMENT ON TABLE public.node_health IS 'platform: the history of each GPU''s and host''s health; pruned by age';
+
+CREATE TABLE public.node_metric_batches (
+    node_id uuid NOT NULL,
+    batch_id uuid NOT NULL,
+    received_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.node_metric_batches IS 'platform: batches of metrics that have been taken in, so that each counts once';
+
+CREATE TABLE public.node_metrics (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    "values" jsonb NOT NULL
+);
+
+COMMENT ON TABLE public.node_metrics IS 'platform: samples of hosts and GPUs; pruned by age';
+
+CREATE TABLE public.policy_overrides (
+    key text NOT NULL,
+    org_id uuid,
+    project_id uuid,
+    value jsonb NOT NULL,
+    guardrail boolean NOT NULL,
+    set_from text NOT NULL,
+    set_by uuid,
+    set_by_name text NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    reason text NOT NULL,
+    CONSTRAINT policy_overrides_check CHECK (((project_id IS NULL) OR (org_id IS NOT NULL))),
+    CONSTRAINT policy_overrides_key_check CHECK (((length(key) >= 1) AND (length(key) <= 100))),
+    CONSTRAINT policy_overrides_reason_check CHECK (((length(reason) >= 3) AND (length(reason) <= 500))),
+    CONSTRAINT policy_overrides_set_from_check CHECK ((set_from = ANY (ARRAY['global'::text, 'org'::text, 'project'::text]))),
+    CONSTRAINT policy_overrides_value_check CHECK ((jsonb_typeof(value) = ANY (ARRAY['number'::text, 'boolean'::text, 'string'::text])))
+);
+
+ALTER TABLE ONLY public.policy_overrides FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.policy_overrides IS 'tenant: values of policies by place; those without an organisation hold for all';
+
+CREATE TABLE public.policy_revision (
+    only_row boolean DEFAULT true NOT NULL,
+    revision bigint NOT NULL,
+    CONSTRAINT policy_revision_only_row_check CHECK (only_row)
+);
+
+COMMENT ON TABLE public.policy_revision IS 'platform: grows with every change of a policy, so that readers know when to look';
+
+CREATE TABLE public.rate_marks (
+    lane text NOT NULL,
+    subject text NOT NULL,
+    next_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.rate_marks IS 'platform: strict rate lanes, exact across replicas';
+
+CREATE TABLE public.refresh_claims (
+    token_hash bytea NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.refresh_claims IS 'platform: refresh tokens being exchanged, or just spent';
+
+CREATE TABLE public.revoked_credentials (
+    credential_id text NOT NULL,
+    reason text NOT NULL,
+    revoked_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL
+);
+
+COMMENT ON TABLE public.revoked_credentials IS 'platform: the deny-list; a row outlives the credential it names';
+
+CREATE TABLE public.sku_prices (
+    id uuid NOT NULL,
+    sku_id uuid NOT NULL,
+    currency text NOT NULL,
+    micros_per_gpu_hour bigint NOT NULL,
+    valid_from timestamp with time zone NOT NULL,
+    set_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sku_prices_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT sku_prices_micros_per_gpu_hour_check CHECK (((micros_per_gpu_hour >= 0) AND (micros_per_gpu_hour <= '1000000000000'::bigint)))
+);
+
+COMMENT ON TABLE public.sku_prices IS 'platform: prices of SKUs over time; append-only';
+
+CREATE TABLE public.skus (
+    id uuid NOT NULL,
+    name text NOT NULL,
+    title text NOT NULL,
+    shape text NOT NULL,
+    gpu_vendor text NOT NULL,
+    gpu_model text NOT NULL,
+    gpu_memory_bytes bigint NOT NULL,
+    gpus_per_node integer NOT NULL,
+    allowed_gpu_counts integer[] NOT NULL,
+    whole_node_only boolean NOT NULL,
+    needs_nvme boolean NOT NULL,
+    needs_fabric boolean NOT NULL,
+    region text NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT skus_allowed_gpu_counts_check CHECK (((cardinality(allowed_gpu_counts) >= 1) AND (cardinality(allowed_gpu_counts) <= 64))),
+    CONSTRAINT skus_gpu_memory_bytes_check CHECK ((gpu_memory_bytes > 0)),
+    CONSTRAINT skus_gpus_per_node_check CHECK (((gpus_per_node >= 1) AND (gpus_per_node <= 64))),
+    CONSTRAINT skus_shape_check CHECK ((shape = ANY (ARRAY['baremetal'::text, 'gpu_slice'::text]))),
+    CONSTRAINT skus_state_check CHECK ((state = ANY (ARRAY['active'::text, 'retired'::text])))
+);
+
+COMMENT ON TABLE public.skus IS 'platform: what is sold; every tenant reads it';
+
+CREATE TABLE public.ssh_keys (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    name text NOT NULL,
+    algorithm text NOT NULL,
+    public_key text NOT NULL,
+    fingerprint text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY public.ssh_keys FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ssh_keys IS 'actor: SSH public keys of a user';
+
+CREATE TABLE public.task_phases (
+    task_id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    name text NOT NULL,
+    detail text NOT NULL,
+    told_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.task_phases IS 'platform: the steps a running task told of';
+
+ALTER TABLE public.tasks ALTER COLUMN born ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.tasks_born_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.users (
+    id uuid NOT NULL,
+    issuer text NOT NULL,
+    subject text NOT NULL,
+    email text NOT NULL,
+    email_verified boolean NOT NULL,
+    name text NOT NULL,
+    platform_roles text[] DEFAULT '{}'::text[] NOT NULL,
+    state text DEFAULT 'active'::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_login_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT users_platform_roles_check CHECK ((platform_roles <@ ARRAY['platform-admin'::text, 'platform-auditor'::text])),
+    CONSTRAINT users_state_check CHECK ((state = ANY (ARRAY['active'::text, 'disabled'::text]))),
+    CONSTRAINT users_subject_check CHECK (((length(subject) >= 1) AND (length(subject) <= 255)))
+);
+
+ALTER TABLE ONLY public.users FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.users IS 'actor: people, one per subject of an issuer';
+
+ALTER TABLE ONLY public.audit_checkpoints
+    ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (seq);
+
+ALTER TABLE ONLY public.audit_head
+    ADD CONSTRAINT audit_head_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY public.audit_log
+    ADD CONSTRAINT audit_log_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.audit_seals
+    ADD CONSTRAINT audit_seals_pkey PRIMARY KEY (audit_id);
+
+ALTER TABLE ONLY public.audit_unsealed
+    ADD CONSTRAINT audit_unsealed_pkey PRIMARY KEY (audit_id);
+
+ALTER TABLE ONLY public.bootstrap_tokens
+    ADD CONSTRAINT bootstrap_tokens_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.bootstrap_tokens
+    ADD CONSTRAINT bootstrap_tokens_token_hash_key UNIQUE (token_hash);
+
+ALTER TABLE ONLY public.certificate_authorities
+    ADD CONSTRAINT certificate_authorities_fingerprint_key UNIQUE (fingerprint);
+
+ALTER TABLE ONLY public.certificate_authorities
+    ADD CONSTRAINT certificate_authorities_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.certificates
+    ADD CONSTRAINT certificates_authority_id_serial_key UNIQUE (authority_id, serial);
+
+ALTER TABLE ONLY public.certificates
+    ADD CONSTRAINT certificates_fingerprint_key UNIQUE (fingerprint);
+
+ALTER TABLE ONLY public.certificates
+    ADD CONSTRAINT certificates_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.consumer_progress
+    ADD CONSTRAINT consumer_progress_pkey PRIMARY KEY (consumer);
+
+ALTER TABLE ONLY public.dead_letters
+    ADD CONSTRAINT dead_letters_consumer_event_id_key UNIQUE (consumer, event_id);
+
+ALTER TABLE ONLY public.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.delivery_attempts
+    ADD CONSTRAINT delivery_attempts_pkey PRIMARY KEY (consumer, event_id);
+
+ALTER TABLE ONLY public.gpu_faults
+    ADD CONSTRAINT gpu_faults_once UNIQUE (node_id, serial, code, at);
+
+ALTER TABLE ONLY public.gpu_faults
+    ADD CONSTRAINT gpu_faults_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.idempotency_keys
+    ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (actor_id, key);
+
+ALTER TABLE ONLY public.inbox
+    ADD CONSTRAINT inbox_pkey PRIMARY KEY (consumer, event_id);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_token_hash_key UNIQUE (token_hash);
+
+ALTER TABLE ONLY public.issuer_access_tokens
+    ADD CONSTRAINT issuer_access_tokens_pkey PRIMARY KEY (jti);
+
+ALTER TABLE ONLY public.issuer_accounts
+    ADD CONSTRAINT issuer_accounts_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.issuer_codes
+    ADD CONSTRAINT issuer_codes_pkey PRIMARY KEY (code_hash);
+
+ALTER TABLE ONLY public.issuer_device_codes
+    ADD CONSTRAINT issuer_device_codes_pkey PRIMARY KEY (device_hash);
+
+ALTER TABLE ONLY public.issuer_device_codes
+    ADD CONSTRAINT issuer_device_codes_user_code_key UNIQUE (user_code);
+
+ALTER TABLE ONLY public.issuer_families
+    ADD CONSTRAINT issuer_families_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.issuer_key_marks
+    ADD CONSTRAINT issuer_key_marks_pkey PRIMARY KEY (single);
+
+ALTER TABLE ONLY public.issuer_login_attempts
+    ADD CONSTRAINT issuer_login_attempts_pkey PRIMARY KEY (email_hash);
+
+ALTER TABLE ONLY public.issuer_refresh_tokens
+    ADD CONSTRAINT issuer_refresh_tokens_pkey PRIMARY KEY (token_hash);
+
+ALTER TABLE ONLY public.issuer_sessions
+    ADD CONSTRAINT issuer_sessions_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.issuer_sessions
+    ADD CONSTRAINT issuer_sessions_token_hash_key UNIQUE (token_hash);
+
+ALTER TABLE ONLY public.login_states
+    ADD CONSTRAINT login_states_pkey PRIMARY KEY (state_hash);
+
+ALTER TABLE ONLY public.node_health
+    ADD CONSTRAINT node_health_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.node_heartbeats
+    ADD CONSTRAINT node_heartbeats_pkey PRIMARY KEY (node_id);
+
+ALTER TABLE ONLY public.node_metric_batches
+    ADD CONSTRAINT node_metric_batches_pkey PRIMARY KEY (node_id, batch_id);
+
+ALTER TABLE ONLY public.node_metrics
+    ADD CONSTRAINT node_metrics_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.nodes
+    ADD CONSTRAINT nodes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.org_members
+    ADD CONSTRAINT org_members_pkey PRIMARY KEY (org_id, user_id);
+
+ALTER TABLE ONLY public.orgs
+    ADD CONSTRAINT orgs_personal_of_key UNIQUE (personal_of);
+
+ALTER TABLE ONLY public.orgs
+    ADD CONSTRAINT orgs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.policy_overrides
+    ADD CONSTRAINT policy_overrides_one_place UNIQUE NULLS NOT DISTINCT (key, org_id, project_id);
+
+ALTER TABLE ONLY public.policy_revision
+    ADD CONSTRAINT policy_revision_pkey PRIMARY KEY (only_row);
+
+ALTER TABLE ONLY public.project_members
+    ADD CONSTRAINT project_members_pkey PRIMARY KEY (project_id, user_id);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_org_id_id_key UNIQUE (org_id, id);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.rate_marks
+    ADD CONSTRAINT rate_marks_pkey PRIMARY KEY (lane, subject);
+
+ALTER TABLE ONLY public.refresh_claims
+    ADD CONSTRAINT refresh_claims_pkey PRIMARY KEY (token_hash);
+
+ALTER TABLE ONLY public.revoked_credentials
+    ADD CONSTRAINT revoked_credentials_pkey PRIMARY KEY (credential_id);
+
+ALTER TABLE ONLY public.service_account_keys
+    ADD CONSTRAINT service_account_keys_key_hash_key UNIQUE (key_hash);
+
+ALTER TABLE ONLY public.service_account_keys
+    ADD CONSTRAINT service_account_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_org_id_id_key UNIQUE (org_id, id);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.signing_keys
+    ADD CONSTRAINT signing_keys_pkey PRIMARY KEY (key_id);
+
+ALTER TABLE ONLY public.sku_prices
+    ADD CONSTRAINT sku_prices_one_from UNIQUE (sku_id, currency, valid_from);
+
+ALTER TABLE ONLY public.sku_prices
+    ADD CONSTRAINT sku_prices_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.skus
+    ADD CONSTRAINT skus_name_key UNIQUE (name);
+
+ALTER TABLE ONLY public.skus
+    ADD CONSTRAINT skus_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.slot_quarantines
+    ADD CONSTRAINT slot_quarantines_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.slots
+    ADD CONSTRAINT slots_one_serial UNIQUE (node_id, serial);
+
+ALTER TABLE ONLY public.slots
+    ADD CONSTRAINT slots_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.ssh_keys
+    ADD CONSTRAINT ssh_keys_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.ssh_keys
+    ADD CONSTRAINT ssh_keys_user_id_fingerprint_key UNIQUE (user_id, fingerprint);
+
+ALTER TABLE ONLY public.task_keys
+    ADD CONSTRAINT task_keys_pkey PRIMARY KEY (key_id);
+
+ALTER TABLE ONLY public.task_phases
+    ADD CONSTRAINT task_phases_pkey PRIMARY KEY (task_id, at, name);
+
+ALTER TABLE ONLY public.task_sequences
+    ADD CONSTRAINT task_sequences_pkey PRIMARY KEY (node_id);
+
+ALTER TABLE ONLY public.tasks
+    ADD CONSTRAINT tasks_one_number UNIQUE (node_id, sequence);
+
+ALTER TABLE ONLY public.tasks
+    ADD CONSTRAINT tasks_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_issuer_subject_key UNIQUE (issuer, subject);
+
+ALTER TABLE ONLY public.users
+    ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+CREATE INDEX audit_log_by_actor ON ONLY public.audit_log USING btree (actor_id, id DESC);
+
+CREATE INDEX audit_log_by_org ON ONLY public.audit_log USING btree (org_id, id DESC);
+
+CREATE INDEX audit_log_by_subject ON ONLY public.audit_log USING btree (subject_id, id DESC);
+
+CREATE INDEX audit_seals_by_seq ON ONLY public.audit_seals USING btree (seq);
+
+CREATE INDEX bootstrap_tokens_by_end ON public.bootstrap_tokens USING btree (expires_at);
+
+CREATE UNIQUE INDEX bootstrap_tokens_one_open ON public.bootstrap_tokens USING btree (node_id) WHERE ((used_at IS NULL) AND (revoked_at IS NULL));
+
+CREATE UNIQUE INDEX certificate_authorities_one_signs ON public.certificate_authorities USING btree (kind) WHERE ((retired_at IS NULL) AND (kind <> 'cross'::text));
+
+CREATE INDEX certificates_by_end ON public.certificates USING btree (not_after);
+
+CREATE INDEX certificates_by_node ON public.certificates USING btree (node_id, id);
+
+CREATE INDEX certificates_by_revocation ON public.certificates USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
+
+CREATE INDEX dead_letters_waiting ON public.dead_letters USING btree (id) WHERE (state = ANY (ARRAY['open'::text, 'replaying'::text]));
+
+CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
+
+CREATE UNIQUE INDEX invitations_one_open ON public.invitations USING btree (org_id, lower(email)) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
+
+CREATE INDEX issuer_access_tokens_by_age ON public.issuer_access_tokens USING btree (expires_at);
+
+CREATE INDEX issuer_access_tokens_by_family ON public.issuer_access_tokens USING btree (family_id);
+
+CREATE UNIQUE INDEX issuer_accounts_one_email ON public.issuer_accounts USING btree (lower(email));
+
+CREATE INDEX issuer_codes_by_age ON public.issuer_codes USING btree (expires_at);
+
+CREATE INDEX issuer_device_codes_by_age ON public.issuer_device_codes USING btree (expires_at);
+
+CREATE INDEX issuer_families_by_account ON public.issuer_families USING btree (account_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX issuer_families_by_age ON public.issuer_families USING btree (expires_at);
+
+CREATE INDEX issuer_families_by_session ON public.issuer_families USING btree (session_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX issuer_login_attempts_by_age ON public.issuer_login_attempts USING btree (last_at);
+
+CREATE INDEX issuer_refresh_tokens_by_family ON public.issuer_refresh_tokens USING btree (family_id);
+
+CREATE INDEX issuer_sessions_by_account ON public.issuer_sessions USING btree (account_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX issuer_sessions_by_age ON public.issuer_sessions USING btree (expires_at);
+
+CREATE INDEX node_health_by_node ON public.node_health USING btree (node_id, id DESC);
+
+CREATE INDEX node_metric_batches_by_age ON public.node_metric_batches USING btree (received_at);
+
+CREATE INDEX node_metrics_by_node ON public.node_metrics USING btree (node_id, at DESC);
+
+CREATE INDEX nodes_by_labels ON public.nodes USING gin (labels jsonb_path_ops);
+
+CREATE UNIQUE INDEX nodes_one_name ON public.nodes USING btree (name) WHERE (state <> 'removed'::text);
+
+CREATE INDEX org_members_by_user ON public.org_members USING btree (user_id);
+
+CREATE UNIQUE INDEX orgs_one_name ON public.orgs USING btree (name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX outbox_unpublished ON ONLY public.outbox USING btree (id) WHERE (published_at IS NULL);
+
+CREATE INDEX policy_overrides_by_org ON public.policy_overrides USING btree (org_id) WHERE (org_id IS NOT NULL);
+
+CREATE INDEX project_members_by_user ON public.project_members USING btree (user_id);
+
+CREATE INDEX projects_by_org ON public.projects USING btree (org_id, id) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX projects_one_name ON public.projects USING btree (org_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX rate_marks_by_age ON public.rate_marks USING btree (next_at);
+
+CREATE INDEX revoked_credentials_by_end ON public.revoked_credentials USING btree (expires_at);
+
+CREATE INDEX service_account_keys_by_account ON public.service_account_keys USING btree (service_account_id);
+
+CREATE UNIQUE INDEX service_accounts_one_name ON public.service_accounts USING btree (org_id, name) WHERE (deleted_at IS NULL);
+
+CREATE INDEX slot_quarantines_by_node ON public.slot_quarantines USING btree (node_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX slot_quarantines_by_serial ON public.slot_quarantines USING btree (serial);
+
+CREATE UNIQUE INDEX slot_quarantines_one_open ON public.slot_quarantines USING btree (slot_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX slots_by_serial ON public.slots USING btree (serial);
+
+CREATE UNIQUE INDEX task_keys_one_first ON public.task_keys USING btree ((true)) WHERE (statement IS NULL);
+
+CREATE INDEX tasks_by_node ON public.tasks USING btree (node_id, id DESC);
+
+CREATE INDEX tasks_by_subject ON public.tasks USING btree (subject_id, id DESC) WHERE (subject_id IS NOT NULL);
+
+CREATE INDEX tasks_due ON public.tasks USING btree (due_at) WHERE (state = ANY (ARRAY['queued'::text, 'ready'::text, 'delivered'::text, 'running'::text]));
+
+CREATE INDEX tasks_to_claim ON public.tasks USING btree (node_id, sequence) WHERE (state = ANY (ARRAY['ready'::text, 'delivered'::text, 'running'::text]));
+
+CREATE INDEX tasks_to_sign ON public.tasks USING btree (node_id, born) WHERE (state = 'queued'::text);
+
+CREATE INDEX users_by_email ON public.users USING btree (lower(email));
+
+CREATE TRIGGER audit_checkpoints_keep BEFORE DELETE OR UPDATE ON public.audit_checkpoints FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER audit_checkpoints_keep_all BEFORE TRUNCATE ON public.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER audit_log_keep BEFORE DELETE OR UPDATE ON public.audit_log FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER audit_log_keep_all BEFORE TRUNCATE ON public.audit_log FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER audit_seals_keep BEFORE DELETE OR UPDATE ON public.audit_seals FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON public.audit_seals FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER policy_overrides_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON public.policy_overrides FOR EACH STATEMENT EXECUTE FUNCTION public.policy_overrides_changed();
+
+CREATE TRIGGER sku_prices_keep BEFORE DELETE OR UPDATE ON public.sku_prices FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER sku_prices_keep_all BEFORE TRUNCATE ON public.sku_prices FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+ALTER TABLE ONLY public.certificate_authorities
+    ADD CONSTRAINT certificate_authorities_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.certificate_authorities(id);
+
+ALTER TABLE ONLY public.certificates
+    ADD CONSTRAINT certificates_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES public.certificate_authorities(id);
+
+ALTER TABLE ONLY public.gpu_faults
+    ADD CONSTRAINT gpu_faults_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.issuer_access_tokens
+    ADD CONSTRAINT issuer_access_tokens_family_id_fkey FOREIGN KEY (family_id) REFERENCES public.issuer_families(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.issuer_codes
+    ADD CONSTRAINT issuer_codes_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
+
+ALTER TABLE ONLY public.issuer_device_codes
+    ADD CONSTRAINT issuer_device_codes_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
+
+ALTER TABLE ONLY public.issuer_families
+    ADD CONSTRAINT issuer_families_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
+
+ALTER TABLE ONLY public.issuer_refresh_tokens
+    ADD CONSTRAINT issuer_refresh_tokens_family_id_fkey FOREIGN KEY (family_id) REFERENCES public.issuer_families(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.issuer_sessions
+    ADD CONSTRAINT issuer_sessions_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
+
+ALTER TABLE ONLY public.node_health
+    ADD CONSTRAINT node_health_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.node_heartbeats
+    ADD CONSTRAINT node_heartbeats_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.node_metric_batches
+    ADD CONSTRAINT node_metric_batches_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.node_metrics
+    ADD CONSTRAINT node_metrics_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.org_members
+    ADD CONSTRAINT org_members_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.org_members
+    ADD CONSTRAINT org_members_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.orgs
+    ADD CONSTRAINT orgs_personal_of_fkey FOREIGN KEY (personal_of) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.policy_overrides
+    ADD CONSTRAINT policy_overrides_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.policy_overrides
+    ADD CONSTRAINT policy_overrides_org_id_project_id_fkey FOREIGN KEY (org_id, project_id) REFERENCES public.projects(org_id, id);
+
+ALTER TABLE ONLY public.project_members
+    ADD CONSTRAINT project_members_org_id_project_id_fkey FOREIGN KEY (org_id, project_id) REFERENCES public.projects(org_id, id);
+
+ALTER TABLE ONLY public.project_members
+    ADD CONSTRAINT project_members_org_id_user_id_fkey FOREIGN KEY (org_id, user_id) REFERENCES public.org_members(org_id, user_id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.project_members
+    ADD CONSTRAINT project_members_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.projects
+    ADD CONSTRAINT projects_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.service_account_keys
+    ADD CONSTRAINT service_account_keys_org_id_service_account_id_fkey FOREIGN KEY (org_id, service_account_id) REFERENCES public.service_accounts(org_id, id);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.service_accounts
+    ADD CONSTRAINT service_accounts_org_id_project_id_fkey FOREIGN KEY (org_id, project_id) REFERENCES public.projects(org_id, id);
+
+ALTER TABLE ONLY public.sku_prices
+    ADD CONSTRAINT sku_prices_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
+
+ALTER TABLE ONLY public.slot_quarantines
+    ADD CONSTRAINT slot_quarantines_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.ssh_keys
+    ADD CONSTRAINT ssh_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.task_phases
+    ADD CONSTRAINT task_phases_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.task_sequences
+    ADD CONSTRAINT task_sequences_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.tasks
+    ADD CONSTRAINT tasks_key_id_fkey FOREIGN KEY (key_id) REFERENCES public.task_keys(key_id);
+
+ALTER TABLE ONLY public.tasks
+    ADD CONSTRAINT tasks_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY audit_log_insert ON public.audit_log FOR INSERT WITH CHECK (((org_id IS NULL) OR public.visible_org(org_id)));
+
+CREATE POLICY audit_log_read ON public.audit_log FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
+
+ALTER TABLE public.idempotency_keys ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY idempotency_keys_own ON public.idempotency_keys USING (public.visible_actor(actor_id)) WITH CHECK (public.visible_actor(actor_id));
+
+ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY invitations_tenant ON public.invitations USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.org_members ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY org_members_change ON public.org_members FOR UPDATE USING (public.visible_org(org_id));
+
+CREATE POLICY org_members_read ON public.org_members FOR SELECT USING ((public.visible_org(org_id) OR public.visible_actor(user_id)));
+
+CREATE POLICY org_members_remove ON public.org_members FOR DELETE USING (public.visible_org(org_id));
+
+CREATE POLICY org_members_write ON public.org_members FOR INSERT WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.orgs ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY orgs_change ON public.orgs FOR UPDATE USING (public.visible_org(id));
+
+CREATE POLICY orgs_read ON public.orgs FOR SELECT USING ((public.visible_org(id) OR (EXISTS ( SELECT
+   FROM public.org_members m
+  WHERE ((m.org_id = orgs.id) AND public.visible_actor(m.user_id))))));
+
+CREATE POLICY orgs_write ON public.orgs FOR INSERT WITH CHECK (public.visible_org(id));
+
+ALTER TABLE public.outbox ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY outbox_insert ON public.outbox FOR INSERT WITH CHECK (((org_id IS NULL) OR public.visible_org(org_id)));
+
+CREATE POLICY outbox_publish ON public.outbox FOR UPDATE USING (public.is_platform());
+
+CREATE POLICY outbox_read ON public.outbox FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
+
+ALTER TABLE public.policy_overrides ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY policy_overrides_delete ON public.policy_overrides FOR DELETE USING (public.visible_org(org_id));
+
+CREATE POLICY policy_overrides_insert ON public.policy_overrides FOR INSERT WITH CHECK (public.visible_org(org_id));
+
+CREATE POLICY policy_overrides_read ON public.policy_overrides FOR SELECT USING (((org_id IS NULL) OR public.visible_org(org_id)));
+
+CREATE POLICY policy_overrides_update ON public.policy_overrides FOR UPDATE USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.project_members ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY project_members_own ON public.project_members FOR SELECT USING (public.visible_actor(user_id));
+
+CREATE POLICY project_members_tenant ON public.project_members USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.projects ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY projects_joined ON public.projects FOR SELECT USING ((EXISTS ( SELECT
+   FROM public.project_members m
+  WHERE ((m.project_id = projects.id) AND public.visible_actor(m.user_id)))));
+
+CREATE POLICY projects_tenant ON public.projects USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.service_account_keys ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY service_account_keys_tenant ON public.service_account_keys USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.service_accounts ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY service_accounts_tenant ON public.service_accounts USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.ssh_keys ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ssh_keys_own ON public.ssh_keys USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
+
+ALTER TABLE public.users ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY users_change ON public.users FOR UPDATE USING (public.visible_actor(id));
+
+CREATE POLICY users_visible ON public.users FOR SELECT USING ((public.visible_actor(id) OR (EXISTS ( SELECT
+   FROM public.org_members m
+  WHERE (m.user_id = users.id)))));
+
+CREATE POLICY users_write ON public.users FOR INSERT WITH CHECK (public.visible_actor(id));
+
+REVOKE ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.audit_checkpoints TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.audit_head TO gpuaas_app;
+
+GRANT UPDATE(seq) ON TABLE public.audit_head TO gpuaas_app;
+
+GRANT UPDATE(hash) ON TABLE public.audit_head TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.audit_log TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.audit_seals TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.audit_unsealed TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.bootstrap_tokens TO gpuaas_app;
+
+GRANT UPDATE(used_at) ON TABLE public.bootstrap_tokens TO gpuaas_app;
+
+GRANT UPDATE(revoked_at) ON TABLE public.bootstrap_tokens TO gpuaas_app;
+
+GRANT UPDATE(certificate_id) ON TABLE public.bootstrap_tokens TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.certificate_authorities TO gpuaas_app;
+
+GRANT UPDATE(retired_at) ON TABLE public.certificate_authorities TO gpuaas_app;
+
+GRANT UPDATE(distrusted_at) ON TABLE public.certificate_authorities TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.certificates TO gpuaas_app;
+
+GRANT UPDATE(used_at) ON TABLE public.certificates TO gpuaas_app;
+
+GRANT UPDATE(superseded_at) ON TABLE public.certificates TO gpuaas_app;
+
+GRANT UPDATE(revoked_at) ON TABLE public.certificates TO gpuaas_app;
+
+GRANT UPDATE(revoked_reason) ON TABLE public.certificates TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.consumer_progress TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.dead_letters TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.delivery_attempts TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.gpu_faults TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.idempotency_keys TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.inbox TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.outbox TO gpuaas_app;
+
+GRANT UPDATE(published_at) ON TABLE public.outbox TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_11_inbox_complete TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_11_outbox_drains TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_12_one_outcome TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.tasks TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_tasks_move TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_15_one_result TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.task_sequences TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_15_task_sequence TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_19_audit_chain TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_20_certificates_signed_while_valid TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.signing_keys TO gpuaas_app;
+
+GRANT UPDATE(signs_until) ON TABLE public.signing_keys TO gpuaas_app;
+
+GRANT UPDATE(valid_until) ON TABLE public.signing_keys TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_20_signed_while_valid TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.task_keys TO gpuaas_app;
+
+GRANT UPDATE(valid_until) ON TABLE public.task_keys TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_20_tasks_signed_while_valid TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.org_members TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.orgs TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_30_org_has_owner TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.projects TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_31_deleted_orgs_are_empty TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.project_members TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_32_project_members_belong TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.service_account_keys TO gpuaas_app;
+
+GRANT UPDATE(expires_at) ON TABLE public.service_account_keys TO gpuaas_app;
+
+GRANT UPDATE(revoked_at) ON TABLE public.service_account_keys TO gpuaas_app;
+
+GRANT UPDATE(last_used_at) ON TABLE public.service_account_keys TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.service_accounts TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_33_no_orphaned_keys TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_34_months_ahead TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_35_token_used_once TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.node_heartbeats TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.nodes TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_36_live_nodes_speak TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.slot_quarantines TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.slots TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_37_slots_of_nodes TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.invitations TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_access_tokens TO gpuaas_app;
+
+GRANT UPDATE(revoked_at) ON TABLE public.issuer_access_tokens TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.issuer_accounts TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_codes TO gpuaas_app;
+
+GRANT UPDATE(used_at) ON TABLE public.issuer_codes TO gpuaas_app;
+
+GRANT UPDATE(family_id) ON TABLE public.issuer_codes TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(interval_seconds) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(polled_at) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(account_id) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(session_id) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(auth_time) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT UPDATE(family_id) ON TABLE public.issuer_device_codes TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_families TO gpuaas_app;
+
+GRANT UPDATE(expires_at) ON TABLE public.issuer_families TO gpuaas_app;
+
+GRANT UPDATE(ended_at) ON TABLE public.issuer_families TO gpuaas_app;
+
+GRANT UPDATE(end_reason) ON TABLE public.issuer_families TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.issuer_key_marks TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.issuer_login_attempts TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_refresh_tokens TO gpuaas_app;
+
+GRANT UPDATE(used_at) ON TABLE public.issuer_refresh_tokens TO gpuaas_app;
+
+GRANT UPDATE(successor) ON TABLE public.issuer_refresh_tokens TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_sessions TO gpuaas_app;
+
+GRANT UPDATE(token_hash) ON TABLE public.issuer_sessions TO gpuaas_app;
+
+GRANT UPDATE(auth_time) ON TABLE public.issuer_sessions TO gpuaas_app;
+
+GRANT UPDATE(expires_at) ON TABLE public.issuer_sessions TO gpuaas_app;
+
+GRANT UPDATE(ended_at) ON TABLE public.issuer_sessions TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.login_states TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_health TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_metric_batches TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.node_metrics TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.policy_overrides TO gpuaas_app;
+
+GRANT SELECT,UPDATE ON TABLE public.policy_revision TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.refresh_claims TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.revoked_credentials TO gpuaas_app;
+
+GRANT UPDATE(expires_at) ON TABLE public.revoked_credentials TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.sku_prices TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.skus TO gpuaas_app;
+
+GRANT UPDATE(title) ON TABLE public.skus TO gpuaas_app;
+
+GRANT UPDATE(allowed_gpu_counts) ON TABLE public.skus TO gpuaas_app;
+
+GRANT UPDATE(whole_node_only) ON TABLE public.skus TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.skus TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.ssh_keys TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.task_phases TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.users TO gpuaas_app;
