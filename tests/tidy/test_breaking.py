@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -117,6 +118,12 @@ def test_a_break_counts_as_declared_only_under_breaking_of_the_unreleased_part()
     changelog = "## [Unreleased]\n\n### Breaking\n- `project_create` …\n\n### Added\n- `org_read`\n\n## [0.1.0]\n"
     assert [broken.of for broken in undeclared(breaks, changelog)] == ["org_read"]
     assert undeclared(breaks, "## [Unreleased]\n") == breaks
+
+
+def test_a_release_leaves_its_contracts_to_compare_with() -> None:
+    releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    kept = {path.name for path in RELEASED.rglob("*.json")}
+    assert not releases or {"api.json", "asyncapi.json"} <= kept
 
 
 @pytest.mark.parametrize("released", sorted(RELEASED.rglob("*.json")), ids=lambda path: path.name)
