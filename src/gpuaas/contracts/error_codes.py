@@ -39,8 +39,10 @@ class Code(StrEnum):
     ORG_NAME_TAKEN = "org_name_taken"
     ORG_IS_PERSONAL = "org_is_personal"
     ORG_NOT_EMPTY = "org_not_empty"
+    ORG_LIMIT = "org_limit"
     PROJECT_MISSING = "project_missing"
     PROJECT_NAME_TAKEN = "project_name_taken"
+    PROJECT_LIMIT = "project_limit"
     MEMBER_MISSING = "member_missing"
     MEMBER_EXISTS = "member_exists"
     LAST_OWNER = "last_owner"
@@ -50,6 +52,7 @@ class Code(StrEnum):
     INVITATION_NOT_FOR_YOU = "invitation_not_for_you"
     SERVICE_ACCOUNT_MISSING = "service_account_missing"
     SERVICE_ACCOUNT_NAME_TAKEN = "service_account_name_taken"
+    SERVICE_ACCOUNT_LIMIT = "service_account_limit"
     SERVICE_ACCOUNT_KEY_MISSING = "service_account_key_missing"
     SERVICE_ACCOUNT_KEY_LIMIT = "service_account_key_limit"
     OPERATION_UNKNOWN = "operation_unknown"
@@ -137,8 +140,10 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ORG_NAME_TAKEN: (kind.Conflict, "An organisation of this name exists. Choose another name."),
     C.ORG_IS_PERSONAL: (kind.Conflict, "A personal organisation has one member and stays. Create another one."),
     C.ORG_NOT_EMPTY: (kind.Conflict, "The organisation still has projects. Delete them first."),
+    C.ORG_LIMIT: (kind.Conflict, "You own as many organisations as allowed. Delete one first."),
     C.PROJECT_MISSING: (kind.Missing, "There is no such project, or you are not in its organisation."),
     C.PROJECT_NAME_TAKEN: (kind.Conflict, "The organisation has a project of this name. Choose another name."),
+    C.PROJECT_LIMIT: (kind.Conflict, "The organisation has as many projects as allowed. Delete one first."),
     C.MEMBER_MISSING: (kind.Missing, "There is no such member here."),
     C.MEMBER_EXISTS: (kind.Conflict, "This person is a member already. Change the role instead."),
     C.LAST_OWNER: (kind.Conflict, "An organisation keeps at least one owner. Make another member owner first."),
@@ -148,6 +153,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.INVITATION_NOT_FOR_YOU: (kind.Denied, "The invitation is for another email address. Log in with that one."),
     C.SERVICE_ACCOUNT_MISSING: (kind.Missing, "There is no such service account here."),
     C.SERVICE_ACCOUNT_NAME_TAKEN: (kind.Conflict, "A service account of this name exists. Choose another name."),
+    C.SERVICE_ACCOUNT_LIMIT: (kind.Conflict, "The organisation has as many service accounts as allowed. Delete one."),
     C.SERVICE_ACCOUNT_KEY_MISSING: (kind.Missing, "The service account has no such key."),
     C.SERVICE_ACCOUNT_KEY_LIMIT: (kind.Conflict, "The service account has as many live keys as allowed. Revoke one."),
     C.OPERATION_UNKNOWN: (kind.Refused, "The allow-list names an operation that does not exist. See /api/docs."),

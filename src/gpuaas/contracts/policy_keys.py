@@ -56,6 +56,11 @@ def _of_platform(key: PolicyKey) -> PolicyKey:
     return msgspec.structs.replace(key, levels=frozenset({Level.GLOBAL}), platform_only=True)
 
 
+def _by_platform(key: PolicyKey) -> PolicyKey:
+    """The same key, set by the platform alone: for all organisations, or for one."""
+    return msgspec.structs.replace(key, levels=frozenset({Level.GLOBAL, Level.ORG}), platform_only=True)
+
+
 def _rate(lane: str, per_minute: int, burst: int, whose: str) -> tuple[PolicyKey, PolicyKey]:
     return (
         _of_platform(_number(f"rate_limit.{lane}_per_minute", per_minute, (1, 1_000_000), "requests per minute",
@@ -80,6 +85,12 @@ _ALL: tuple[PolicyKey, ...] = (
             "How many live keys one service account may have."),
     _of_platform(_number("identity.ssh_keys_max", 50, (1, 500), "keys", Stricter.LOWER,
                          "How many SSH public keys one user may have.")),
+    _of_platform(_number("identity.orgs_per_user_max", 100, (1, 10_000), "organisations", Stricter.LOWER,
+                         "How many organisations one user may own beside the personal one and still create another.")),
+    _by_platform(_number("identity.projects_per_org_max", 1_000, (1, 100_000), "projects", Stricter.LOWER,
+                         "How many projects one organisation may have.")),
+    _by_platform(_number("identity.service_accounts_per_org_max", 500, (1, 100_000), "service accounts",
+                         Stricter.LOWER, "How many service accounts one organisation may have.")),
     _of_platform(_number("issuer.access_token_seconds", 900, (60, 3_600), "seconds", Stricter.LOWER,
                          "How long an access token of the built-in issuer lives.")),
     _of_platform(_number("issuer.refresh_token_days", 30, (1, 365), "days", Stricter.LOWER,

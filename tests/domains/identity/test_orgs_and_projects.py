@@ -68,6 +68,52 @@ async def test_a_project_created_while_its_organisation_is_deleted_is_in_one_tha
     assert await superuser.fetchval(orphans + " AND p.deleted_at IS NULL") == 0
 
 
+async def test_organisations_of_one_user_are_limited_also_when_created_at_once(city):
+    ada, bob = await city.person(), await city.person("bob")
+    await city.org(bob, admin=ada)
+    city.policy.values["identity.orgs_per_user_max"] = 3
+    try:
+        wanted = [{"name": f"many-{new_id().hex}"} for _ in range(10)]
+        answers = await at_once(*(city.ask(ada, "POST", "/orgs", one) for one in wanted))
+        made = [found(answer, 201)["id"] for answer in answers if answer.status_code == 201]
+        assert len(made) == 3
+        assert {refusal(a) for a in answers if a.status_code != 201} == {(409, "org_limit")}
+        found(await city.ask(ada, "DELETE", f"/orgs/{made[0]}"), 200)
+        await city.made(ada, "/orgs", {"name": f"again-{new_id().hex}"})
+    finally:
+        del city.policy.values["identity.orgs_per_user_max"]
+
+
+@pytest.mark.parametrize(
+    ("key", "path", "body", "code"),
+    [
+        ("identity.projects_per_org_max", "projects", {}, "project_limit"),
+        (
+            "identity.service_accounts_per_org_max",
+            "service-accounts",
+            {"role": "viewer", "allowed_operations": ["org_get"]},
+            "service_account_limit",
+        ),
+    ],
+)
+async def test_what_one_organisation_has_is_limited_also_when_created_at_once(city, key, path, body, code):
+    ada = await city.person()
+    org, other = await city.org(ada), await city.org(ada)
+    city.policy.values[key] = 3
+    try:
+        wanted = [body | {"name": f"n{n}"} for n in range(10)]
+        answers = await at_once(*(city.ask(ada, "POST", f"/orgs/{org}/{path}", one) for one in wanted))
+        made = [found(answer, 201)["id"] for answer in answers if answer.status_code == 201]
+        assert len(made) == 3
+        assert {refusal(a) for a in answers if a.status_code != 201} == {(409, code)}
+        at = f"/projects/{made[0]}" if path == "projects" else f"/orgs/{org}/{path}/{made[0]}"
+        found(await city.ask(ada, "DELETE", at), 200)
+        await city.made(ada, f"/orgs/{org}/{path}", body | {"name": "again"})
+        await city.made(ada, f"/orgs/{other}/{path}", body | {"name": "elsewhere"})
+    finally:
+        del city.policy.values[key]
+
+
 async def test_a_project_lives_from_creation_to_deletion(city):
     ada = await city.person()
     org = await city.org(ada)

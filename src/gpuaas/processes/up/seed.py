@@ -94,6 +94,7 @@ async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str) -> None:
     if login.role == PLATFORM_ADMIN:
         await platform_role_grant(tx, user.id, PlatformRole.ADMIN)
     else:
-        org = await org_create(tx, user.id, OrgCreate(name=org_name, title="Demo"))
-        await project_create(tx, org.id, ProjectCreate(name="first-project", title="First project"))
+        org = await org_create(tx, user.id, OrgCreate(name=org_name, title="Demo"), max_orgs=1)
+        wanted = ProjectCreate(name="first-project", title="First project")
+        await project_create(tx, org.id, wanted, max_projects=1)
         await tx.enter_platform()

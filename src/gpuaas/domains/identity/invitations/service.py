@@ -26,7 +26,7 @@ async def invitation_create(
     tx: Tx, actor: Actor, org_id: OrgId, wanted: InvitationCreate, *, days: int
 ) -> tuple[Invitation, str]:
     """The invitation, and the token that accepts it."""
-    orgs.require_shared(await orgs.lock_members(tx, org_id))
+    orgs.require_shared(await orgs.lock(tx, org_id))
     require_rank(await members.rank_now(tx, actor, org_id), wanted.role)
     if await store.is_member(tx, org_id, wanted.email):
         raise Conflict(Code.MEMBER_EXISTS, "This person is a member already. Change the role instead.")
@@ -46,7 +46,7 @@ async def invitation_create(
 
 
 async def invitation_revoke(tx: Tx, actor: Actor, org_id: OrgId, invitation_id: InvitationId) -> None:
-    await orgs.lock_members(tx, org_id)
+    await orgs.lock(tx, org_id)
     invitation = await store.get_open(tx, org_id, invitation_id)
     require_rank(await members.rank_now(tx, actor, org_id), invitation.role)
     await store.revoke(tx, org_id, invitation_id)
@@ -63,7 +63,7 @@ async def invitation_accept(tx: Tx, user_id: UserId, token: str) -> Invitation:
             "The invitation is for another email address, or yours is not verified. Log in with that one.",
         )
     await tx.enter_org(invitation.org_id)
-    orgs.require_shared(await orgs.lock_members(tx, invitation.org_id))
+    orgs.require_shared(await orgs.lock(tx, invitation.org_id))
     accepted = await store.accept(tx, invitation.org_id, invitation.id)
     await members.member_add(tx, invitation.org_id, user_id, accepted.role)
     return accepted

@@ -38,7 +38,7 @@ async def member_add(tx: Tx, org_id: OrgId, user_id: UserId, role: Role) -> None
 
 
 async def member_update(tx: Tx, actor: Actor, org_id: OrgId, user_id: UserId, role: Role) -> Member:
-    orgs.require_shared(await orgs.lock_members(tx, org_id))
+    orgs.require_shared(await orgs.lock(tx, org_id))
     member = await store.get(tx, org_id, user_id)
     require_rank(await rank_now(tx, actor, org_id), member.role, role)
     if member.role is role:
@@ -52,14 +52,14 @@ async def member_update(tx: Tx, actor: Actor, org_id: OrgId, user_id: UserId, ro
 
 
 async def member_remove(tx: Tx, actor: Actor, org_id: OrgId, user_id: UserId) -> None:
-    orgs.require_shared(await orgs.lock_members(tx, org_id))
+    orgs.require_shared(await orgs.lock(tx, org_id))
     member = await store.get(tx, org_id, user_id)
     require_rank(await rank_now(tx, actor, org_id), member.role)
     await _remove(tx, org_id, member)
 
 
 async def member_leave(tx: Tx, org_id: OrgId, user_id: UserId) -> None:
-    orgs.require_shared(await orgs.lock_members(tx, org_id))
+    orgs.require_shared(await orgs.lock(tx, org_id))
     await _remove(tx, org_id, await store.get(tx, org_id, user_id))
 
 

@@ -1,4 +1,4 @@
-"""SQL of members. Whoever changes them holds the organisation's lock (`orgs.service.lock_members`)."""
+"""SQL of members. Whoever changes them holds the organisation's lock (`orgs.service.lock`)."""
 
 from uuid import UUID
 

@@ -38,13 +38,14 @@ async def org_list(cx: UserContext, query: PageQuery) -> Page[OrgView]:
     audit="org.create",
     status=201,
     tag="orgs",
-    errors=(Code.ORG_NAME_TAKEN,),
+    errors=(Code.ORG_NAME_TAKEN, Code.ORG_LIMIT),
 )
 async def org_create(cx: UserContext, wanted: OrgCreate) -> OrgView:
     """Create an organisation.
 
     You become its owner. Names are unique across the installation; a deleted organisation's name can be used again."""
-    return view(await service.org_create(cx.tx, UserId(cx.user_id), wanted))
+    max_orgs = cx.policy.number("identity.orgs_per_user_max")
+    return view(await service.org_create(cx.tx, UserId(cx.user_id), wanted, max_orgs=max_orgs))
 
 
 @operation("GET", "/orgs/{org_id}", permission=P.ORGS_READ, lane=Lane.DEFAULT, tag="orgs")

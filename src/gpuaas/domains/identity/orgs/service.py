@@ -18,7 +18,7 @@ from gpuaas.kit.errors import Broken, Conflict
 from gpuaas.kit.ids import OrgId, UserId, new_id
 
 list_of_user = store.list_of_user
-lock_members = store.lock_members
+lock = store.lock
 _TRIES = 8
 
 
@@ -26,7 +26,9 @@ async def org_get(tx: Tx, actor: Actor, org_id: OrgId) -> Org:
     return await store.get(tx, org_id, actor.id)
 
 
-async def org_create(tx: Tx, user_id: UserId, wanted: OrgCreate) -> Org:
+async def org_create(tx: Tx, user_id: UserId, wanted: OrgCreate, *, max_orgs: int) -> Org:
+    if await store.count_owned_locked(tx, user_id) >= max_orgs:
+        raise Conflict(Code.ORG_LIMIT, f"You own {max_orgs} organisations, as many as allowed. Delete one first.")
     org_id = OrgId(new_id())
     await tx.enter_org(org_id)
     org = await store.insert(tx, org_id, name=wanted.name, title=wanted.title or wanted.name)

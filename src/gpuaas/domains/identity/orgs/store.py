@@ -23,13 +23,19 @@ INSERT_IF_FREE = """
 INSERT INTO orgs (id, name, title, personal_of) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING RETURNING *
 """
+# Two organisations created at once are counted one after the other.
+LOCK_USER = "SELECT id FROM users WHERE id = $1 FOR NO KEY UPDATE"
+COUNT_OWNED = """
+SELECT count(*) FROM org_members m JOIN orgs o ON o.id = m.org_id
+WHERE m.user_id = $1 AND m.role = 'owner' AND o.deleted_at IS NULL AND o.personal_of IS NULL
+"""
 OWN = "INSERT INTO org_members (org_id, user_id, role) VALUES ($1, $2, 'owner')"
 UPDATE = """
 UPDATE orgs SET name = coalesce($2, name), title = coalesce($3, title)
 WHERE id = $1 AND deleted_at IS NULL RETURNING *
 """
-# Members change one at a time in an organisation; projects can still be created beside (they take a weaker lock).
-LOCK_MEMBERS = "SELECT * FROM orgs WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
+# What an organisation has changes one at a time: its members, and how many projects and service accounts there are.
+LOCK = "SELECT * FROM orgs WHERE id = $1 AND deleted_at IS NULL FOR NO KEY UPDATE"
 # Waits for projects being created, and makes those that come later find the organisation deleted.
 LOCK_WHOLE = "SELECT * FROM orgs WHERE id = $1 AND deleted_at IS NULL FOR UPDATE"
 HAS_PROJECTS = "SELECT EXISTS (SELECT FROM projects WHERE org_id = $1 AND deleted_at IS NULL)"
@@ -55,6 +61,12 @@ async def insert_personal(tx: Tx, org_id: OrgId, *, name: str, title: str, user_
     return None if row is None else decode(Org, row)
 
 
+async def count_owned_locked(tx: Tx, user_id: UserId) -> int:
+    """Beside the personal one. What others own and invited him to does not count: it is not his to delete."""
+    await tx.run(LOCK_USER, user_id)
+    return int(await tx.value(COUNT_OWNED, user_id))
+
+
 async def own(tx: Tx, org_id: OrgId, user_id: UserId) -> None:
     await tx.run(OWN, org_id, user_id)
 
@@ -64,8 +76,8 @@ async def update(tx: Tx, org_id: OrgId, *, name: str | None, title: str | None) 
         return _found(await tx.row(UPDATE, org_id, name, title))
 
 
-async def lock_members(tx: Tx, org_id: OrgId) -> Org:
-    return _found(await tx.row(LOCK_MEMBERS, org_id))
+async def lock(tx: Tx, org_id: OrgId) -> Org:
+    return _found(await tx.row(LOCK, org_id))
 
 
 async def lock_whole(tx: Tx, org_id: OrgId) -> Org:

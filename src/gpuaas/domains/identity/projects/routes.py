@@ -32,13 +32,14 @@ async def project_list(cx: OrgContext, query: PageQuery) -> Page[ProjectView]:
     audit="project.create",
     status=201,
     tag="projects",
-    errors=(Code.PROJECT_NAME_TAKEN,),
+    errors=(Code.PROJECT_NAME_TAKEN, Code.PROJECT_LIMIT),
 )
 async def project_create(cx: OrgContext, wanted: ProjectCreate) -> ProjectView:
     """Create a project.
 
     Its name is unique among the organisation's projects."""
-    return view(await service.project_create(cx.tx, cx.org_id, wanted))
+    max_projects = cx.policy.number("identity.projects_per_org_max", cx.org_id)
+    return view(await service.project_create(cx.tx, cx.org_id, wanted, max_projects=max_projects))
 
 
 @operation("GET", "/projects/{project_id}", permission=P.PROJECTS_READ, lane=Lane.DEFAULT, tag="projects")

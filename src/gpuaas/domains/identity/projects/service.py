@@ -2,11 +2,14 @@
 
 from msgspec import UNSET
 
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.platform import ProjectCreated, ProjectDeleted, ProjectUpdated
 from gpuaas.contracts.http.orgs import ProjectCreate, ProjectUpdate
+from gpuaas.domains.identity.orgs import service as orgs
 from gpuaas.domains.identity.projects import store
 from gpuaas.domains.identity.projects.models import Project
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import OrgId, ProjectId, new_id
 
 list_of_org = store.list_of_org
@@ -14,7 +17,13 @@ project_get = store.get
 project_lock = store.lock
 
 
-async def project_create(tx: Tx, org_id: OrgId, wanted: ProjectCreate) -> Project:
+async def project_create(tx: Tx, org_id: OrgId, wanted: ProjectCreate, *, max_projects: int) -> Project:
+    await orgs.lock(tx, org_id)
+    if await store.count(tx, org_id) >= max_projects:
+        raise Conflict(
+            Code.PROJECT_LIMIT,
+            f"The organisation has {max_projects} projects, as many as allowed. Delete one first.",
+        )
     project_id = ProjectId(new_id())
     project = await store.insert(tx, project_id, org_id, name=wanted.name, title=wanted.title or wanted.name)
     tx.emit(ProjectCreated(project_id=project.id, name=project.name), subject_id=project.id)

@@ -12,6 +12,7 @@ _NAMES = {"projects_one_name": Code.PROJECT_NAME_TAKEN}
 
 LIST = "SELECT * FROM projects WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3"
 GET = "SELECT * FROM projects WHERE id = $1 AND deleted_at IS NULL"
+COUNT = "SELECT count(*) FROM projects WHERE org_id = $1 AND deleted_at IS NULL"
 # The lock on the organisation makes a deletion of it wait for us, and us see it deleted if it came first.
 INSERT = """
 INSERT INTO projects (id, org_id, name, title)
@@ -32,6 +33,11 @@ async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list
 
 async def get(tx: Tx, project_id: ProjectId) -> Project:
     return _found(await tx.row(GET, project_id))
+
+
+async def count(tx: Tx, org_id: OrgId) -> int:
+    """The caller holds the organisation's lock (`orgs.service.lock`)."""
+    return int(await tx.value(COUNT, org_id))
 
 
 async def insert(tx: Tx, project_id: ProjectId, org_id: OrgId, *, name: str, title: str) -> Project:

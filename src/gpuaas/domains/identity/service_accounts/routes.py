@@ -69,7 +69,13 @@ async def service_account_list(cx: OrgContext, query: PageQuery) -> Page[Service
     audit="service_account.create",
     status=201,
     tag="service_accounts",
-    errors=(Code.SERVICE_ACCOUNT_NAME_TAKEN, Code.OPERATION_UNKNOWN, Code.PROJECT_MISSING, *_TOO_STRONG),
+    errors=(
+        Code.SERVICE_ACCOUNT_NAME_TAKEN,
+        Code.SERVICE_ACCOUNT_LIMIT,
+        Code.OPERATION_UNKNOWN,
+        Code.PROJECT_MISSING,
+        *_TOO_STRONG,
+    ),
 )
 async def service_account_create(cx: OrgContext, wanted: ServiceAccountCreate) -> ServiceAccountView:
     """Create a service account: an identity for a program.
@@ -77,7 +83,10 @@ async def service_account_create(cx: OrgContext, wanted: ServiceAccountCreate) -
     It holds one role, not above yours, in the organisation or in one project, and may call only the operations on its
     allow-list."""
     known = cx.parts.get(Registry).ids()
-    return view(await service.service_account_create(cx.tx, cx.actor, cx.org_id, wanted, known=known))
+    max_accounts = cx.policy.number("identity.service_accounts_per_org_max", cx.org_id)
+    return view(
+        await service.service_account_create(cx.tx, cx.actor, cx.org_id, wanted, known=known, max_accounts=max_accounts)
+    )
 
 
 @operation(

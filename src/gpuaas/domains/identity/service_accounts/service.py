@@ -16,6 +16,7 @@ from gpuaas.contracts.http.service_accounts import ServiceAccountCreate, Service
 from gpuaas.contracts.permissions import RANK, Role
 from gpuaas.domains.identity.members import service as members
 from gpuaas.domains.identity.members.ranks import rank_of, require_rank
+from gpuaas.domains.identity.orgs import service as orgs
 from gpuaas.domains.identity.projects import service as projects
 from gpuaas.domains.identity.service_accounts import allow_list, store
 from gpuaas.domains.identity.service_accounts.models import Key, ServiceAccount
@@ -40,7 +41,7 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def service_account_create(
-    tx: Tx, actor: Actor, org_id: OrgId, wanted: ServiceAccountCreate, *, known: frozenset[str]
+    tx: Tx, actor: Actor, org_id: OrgId, wanted: ServiceAccountCreate, *, known: frozenset[str], max_accounts: int
 ) -> ServiceAccount:
     role, allowed = Role(wanted.role), allow_list.checked(wanted.allowed_operations, known)
     require_rank(rank_of(actor, org_id), role)
@@ -49,6 +50,12 @@ async def service_account_create(
         project = await projects.project_get(tx, wanted.project_id)
         if project.org_id != org_id:
             raise Missing(Code.PROJECT_MISSING, "There is no such project, or you are not in its organisation.")
+    await orgs.lock(tx, org_id)
+    if await store.count(tx, org_id) >= max_accounts:
+        raise Conflict(
+            Code.SERVICE_ACCOUNT_LIMIT,
+            f"The organisation has {max_accounts} service accounts, as many as allowed. Delete one first.",
+        )
     account = await store.insert(
         tx,
         ServiceAccountId(new_id()),

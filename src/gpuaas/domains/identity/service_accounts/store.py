@@ -14,6 +14,7 @@ _NAMES = {"service_accounts_one_name": Code.SERVICE_ACCOUNT_NAME_TAKEN}
 
 LIST = "SELECT * FROM service_accounts WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3"
 GET = "SELECT * FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL"
+COUNT = "SELECT count(*) FROM service_accounts WHERE org_id = $1 AND deleted_at IS NULL"
 LOCK = "SELECT * FROM service_accounts WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE"
 INSERT = """
 INSERT INTO service_accounts (id, org_id, project_id, name, role, allowed_operations, created_by)
@@ -68,6 +69,11 @@ async def get(tx: Tx, org_id: OrgId, account_id: ServiceAccountId) -> ServiceAcc
 
 async def lock(tx: Tx, org_id: OrgId, account_id: ServiceAccountId) -> ServiceAccount:
     return _found(await tx.row(LOCK, org_id, account_id))
+
+
+async def count(tx: Tx, org_id: OrgId) -> int:
+    """The caller holds the organisation's lock (`orgs.service.lock`)."""
+    return int(await tx.value(COUNT, org_id))
 
 
 async def insert(
