@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
-from referencing import Registry, Resource
+from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from gpuaas.infra.http.context import Scope
@@ -20,7 +20,7 @@ from tests.every.examples import EXAMPLES
 from tests.every.world import ACTORS
 
 DOCUMENT: Any = msgspec.to_builtins(document(REGISTRY))
-RESOURCES: Any = Registry().with_resource("urn:contract", Resource(DOCUMENT, DRAFT202012))
+RESOURCES: Any = Registry().with_resource("urn:contract", DRAFT202012.create_resource(DOCUMENT))
 
 
 def test_every_operation_has_an_example_and_every_example_an_operation():

@@ -154,17 +154,12 @@ async def test_a_method_a_path_does_not_take_is_refused_and_the_others_named(own
 
 
 async def test_an_upgrade_is_not_made(owner: Owner):
-    said = await say(
-        owner.live,
-        owner.get(
-            "/api/v1/users/me",
-            "Connection: Upgrade",
-            "Upgrade: websocket",
-            "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-        ),
-    )
-    assert said.status == 200
+    upgrade = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13")
+    key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
+    assert (await say(owner.live, owner.get("/api/v1/users/me", *upgrade, key))).code == "route_missing"
+    other = owner.get("/api/v1/users/me", "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: x")
+    assert (await say(owner.live, other)).status == 200
+    assert (await say(owner.live, owner.get("/api/v1/users/me", *upgrade))).status in {400, 426}
     await assert_serving(owner.live)
 
 
@@ -486,6 +481,6 @@ async def behind_proxy(live_api: LiveApi, database) -> AsyncIterator[LiveApi]:
 
 @pytest.mark.parametrize(("header", "where"), FORWARDED)
 async def test_a_trusted_proxy_says_where_somebody_comes_from(asking: Asking, behind_proxy, header, where):
-    s = await make_setting(asking.sql, behind_proxy.settings.issuer)
+    s = await make_setting(asking.sql, behind_proxy.settings.realm)
     owner = Owner(behind_proxy, s, behind_proxy.token_for(s.people["owner"]))
     assert await seen_from(asking, behind_proxy, owner, header) == where

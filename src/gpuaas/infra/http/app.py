@@ -18,7 +18,7 @@ from gpuaas.infra.http.openapi import error_codes
 from gpuaas.infra.http.operation import Registry, Stream, Wire
 from gpuaas.infra.http.pipeline import JSON, Answer, Edge, Pipeline
 from gpuaas.infra.http.protocol_faults import protocol_answer
-from gpuaas.infra.http.request import Message, ProxyNetworks, Receive, Request
+from gpuaas.infra.http.request import Message, ProxyNetworks, Receive, Request, new_correlation_id
 from gpuaas.infra.http.router import Router
 from gpuaas.infra.postgres.database import AWAY, away
 from gpuaas.kit import clock, log, trace
@@ -67,6 +67,8 @@ class App:
         return self._in_flight
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await _deny_upgrade(send)
         if scope["type"] != "http":
             return
         started = clock.monotonic()
@@ -170,6 +172,18 @@ def _broken(error: Exception) -> Fault:
         return Unavailable(Code.OVERLOADED, "The database took too long. Try again.", log=str(error), retry_after=2)
     log.get_logger().error("unexpected", exc_info=error)
     return Broken(Code.INTERNAL, "Something failed on our side.", log=f"{type(error).__name__}: {error}")
+
+
+async def _deny_upgrade(send: Send) -> None:
+    """Nobody speaks WebSocket here yet; that, too, is said in the catalogue's shape."""
+    correlation = new_correlation_id()
+    said = ErrorBody(
+        code=Code.ROUTE_MISSING, message="There is no WebSocket at this path.", correlation_id=correlation, details=[]
+    )
+    body = _ENCODER.encode(ErrorResponse(error=said))
+    headers = [(b"content-type", JSON), (b"x-correlation-id", correlation.encode()), *BASE_HEADERS]
+    await send({"type": "websocket.http.response.start", "status": 404, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
 
 
 async def _send(send: Send, request: Request, answer: Answer) -> None:

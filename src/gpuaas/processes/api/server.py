@@ -101,7 +101,7 @@ def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
             port=port,
             loop="uvloop",
             http=CatalogueProtocol,
-            ws="none",
+            ws="websockets-sansio",
             lifespan="off",
             access_log=False,
             log_config=None,
