@@ -76,6 +76,7 @@ for _id in ("node_cordon", "node_drain", "node_disable", "node_reenrol"):
 _on_a_node("node_enable", state="disabled")
 _on_a_node("node_update", {"labels": {"rack": "r1"}, "tags": ["spare"]})
 _on_a_node("node_check", {"load": False})
+_on_a_node("node_probe", {"port": 9}, address="10.255.255.254")
 _on_a_node("node_return", REASON, quarantine_reason="provisions_failed", quarantined_at="2026-01-01T00:00:00Z")
 
 

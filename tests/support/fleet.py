@@ -20,6 +20,8 @@ from gpuaas.contracts.tasks.base import PAYLOAD_TYPE, Order
 from gpuaas.domains import load_handlers
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.domains.nodes.liveness.service import Heartbeats
+from gpuaas.domains.nodes.probes.addresses import networks
+from gpuaas.domains.nodes.probes.service import ProbeRules
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.models import Addresses
 from gpuaas.domains.nodes.tasks import service as tasks
@@ -273,7 +275,8 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
     waiters = TaskWaiters(hints)
     site = Pki(ca=BuiltInCa(master), trust_domain="gpuaas.test", agent_url="https://agents.test")
     signer = TaskSigner(os.urandom(32))
-    async with city_of(db, hints, waiters, site, Addresses(public_url="https://gpuaas.test")) as city:
+    rules = ProbeRules(networks("10.0.0.0/8,192.168.0.0/16"))
+    async with city_of(db, hints, waiters, site, rules, Addresses(public_url="https://gpuaas.test")) as city:
         city.parts.add(Heartbeats(db, city.policy))
         edge = Edge(
             db=db, authority=city.authority, agents=NodesByName(), policy=city.policy, cursor_key=master.cursor_key,

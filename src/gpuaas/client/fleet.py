@@ -14,10 +14,12 @@ from gpuaas.contracts.http.nodes import (
     NodeCreated,
     NodeListQuery,
     NodeMetrics,
+    NodeProbe,
     NodeReason,
     NodeSlotView,
     NodeUpdate,
     NodeView,
+    ProbeView,
     SlotListQuery,
     SlotQuarantine,
     TaskDetail,
@@ -81,6 +83,10 @@ def node_inspect(node_id: UUID) -> Call[TaskView]:
 
 def node_check(node_id: UUID, wanted: NodeCheck) -> Call[TaskView]:
     return Call(operation="node_check", method="POST", path=f"/nodes/{node_id}/check", answer=TaskView, body=wanted)
+
+
+def node_probe(node_id: UUID, wanted: NodeProbe) -> Call[ProbeView]:
+    return Call(operation="node_probe", method="POST", path=f"/nodes/{node_id}/probe", answer=ProbeView, body=wanted)
 
 
 def node_return(node_id: UUID, wanted: NodeReason) -> Call[TaskView]:

@@ -96,6 +96,7 @@ class Code(StrEnum):
     NODE_NAME_TAKEN = "node_name_taken"
     NODE_IN_USE = "node_in_use"
     NODE_NOT_QUARANTINED = "node_not_quarantined"
+    PROBE_REFUSED = "probe_refused"
     AGENT_STATE_ROLLED_BACK = "agent_state_rolled_back"
     TASK_MISSING = "task_missing"
     TASK_REPORTED = "task_reported"
@@ -191,6 +192,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.NODE_NAME_TAKEN: (kind.Conflict, "A node of this name exists. Choose another name."),
     C.NODE_IN_USE: (kind.Conflict, "Somebody uses the node. Drain it first."),
     C.NODE_NOT_QUARANTINED: (kind.Conflict, "The node is not in quarantine."),
+    C.PROBE_REFUSED: (kind.Refused, "This address is not one that may be probed; the reason says why."),
     C.AGENT_STATE_ROLLED_BACK: (kind.Conflict, "The agent has lost its memory. Its node has to be enrolled again."),
     C.TASK_REPORTED: (kind.Conflict, "Another result of this task was accepted. Results are accepted once."),
     C.TASK_ENDED: (kind.Conflict, "The task has ended."),

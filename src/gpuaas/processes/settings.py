@@ -51,6 +51,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trust_domain: Annotated[
         str, _about("Names this installation in nodes' certificates: spiffe://…/node/<id>. It stays as it is.")
     ] = "gpuaas.internal"
+    probe_networks: Annotated[
+        str, _about("Networks in which nodes' addresses may be probed, comma-separated; empty: none may be.")
+    ] = "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fd00::/8"
     task_signing_key: Annotated[
         str, _about("32 random bytes in base64: signs what nodes are asked. For the worker alone.", secret=True)
     ] = ""
@@ -80,6 +83,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def agents_url(self) -> str:
+        """Empty where there is no agents' listener."""
+        if not self.agent_url and not self.agent_port:
+            return ""
         host = urlsplit(self.public_url).hostname or "localhost"
         return self.agent_url.rstrip("/") or f"https://{f'[{host}]' if ':' in host else host}:{self.agent_port}"
 
@@ -141,11 +147,12 @@ def _check(settings: Settings) -> None:
     issuer = _parts("issuer_url", settings.issuer_url)
     if issuer.scheme == "http" and not _is_loopback(issuer.hostname):
         raise SettingsError(f"{PREFIX}ISSUER_URL must start with https:// (http:// is for this machine only)")
-    try:
-        for network in settings.trusted_proxies.split(","):
-            ip_network(network.strip() or "::1")
-    except ValueError as error:
-        raise SettingsError(f"{PREFIX}TRUSTED_PROXIES must be networks such as 10.0.0.0/8: {error}") from None
+    for name in ("trusted_proxies", "probe_networks"):
+        try:
+            for network in getattr(settings, name).split(","):
+                ip_network(network.strip() or "::1")
+        except ValueError as error:
+            raise SettingsError(f"{PREFIX}{name.upper()} must be networks such as 10.0.0.0/8: {error}") from None
     for name, words in (
         ("log_level", ("debug", "info", "warning", "error")),
         ("log_format", ("json", "console")),

@@ -86,6 +86,20 @@ class NodeCheck(Request, frozen=True, kw_only=True):
     """Under load, too: no tenant may be on the GPUs."""
 
 
+class NodeProbe(Request, frozen=True, kw_only=True):
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 22
+
+
+class ProbeView(Response, frozen=True, kw_only=True):
+    node_id: UUID
+    address: str
+    """The one that was tried; empty when its name does not resolve."""
+    port: int
+    reached: bool
+    detail: str
+    milliseconds: float | None
+
+
 class Quarantine(Response, frozen=True, kw_only=True):
     reason: str
     detail: str

@@ -7,12 +7,15 @@ from uuid import UUID
 
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.domains.nodes.liveness.service import Heartbeats
+from gpuaas.domains.nodes.probes.addresses import networks
+from gpuaas.domains.nodes.probes.service import ProbeRules
 from gpuaas.domains.nodes.registry.models import Addresses
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
+from gpuaas.infra.probing import TcpProber
 from gpuaas.kit.parts import Parts
 from gpuaas.ports.policy import PolicyReader
 from gpuaas.processes.settings import Settings
@@ -28,9 +31,10 @@ class FleetTalk:
         self._waiters = TaskWaiters(self._hints)
         self._heartbeats = Heartbeats(db, policy)
         self._addresses = Addresses(public_url=settings.public_url.rstrip("/"))
+        self._rules = ProbeRules(networks(settings.probe_networks))
 
     def add_to(self, parts: Parts) -> None:
-        for part in (self._hints, self._waiters, self._heartbeats, self._addresses):
+        for part in (self._hints, self._waiters, self._heartbeats, self._addresses, self._rules, TcpProber()):
             parts.add(part)
 
     async def run(self) -> None:
