@@ -12,15 +12,33 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import randbelow, token_hex
 
-NEEDED = ("sshd", "ssh", "ssh-keygen", "useradd", "usermod", "userdel", "crontab", "ipcmk")
+PACKAGES = {
+    "sshd": "openssh-server",
+    "ssh": "openssh-client",
+    "crontab": "cron",
+    "useradd": "passwd",
+    "kill": "procps",
+    "cc": "gcc libc6-dev",
+}
+"""What these tests run, and Debian's packages that bring it."""
 
 
 def why_not() -> str:
     """Why accounts cannot be tested here; empty when they can."""
     if os.geteuid() != 0:
-        return "accounts are made by root only, and this is not root"
-    missing = [program for program in NEEDED if which(program) is None]
-    return f"not installed here: {', '.join(missing)} (openssh-server, cron)" if missing else ""
+        return "accounts are made by root only: run these tests as root"
+    return install(*(program for program in PACKAGES if program != "cc"))
+
+
+def install(*programs: str) -> str:
+    """Bring what is missing, where root may; what is missing still, or nothing."""
+    packages = [package for program in programs if which(program) is None for package in PACKAGES[program].split()]
+    if packages and os.geteuid() == 0 and which("apt-get") is not None:
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update", "-qq"], ["install", "-qq", "--yes", "--no-install-recommends", *packages]):
+            subprocess.run(["apt-get", *command], env=environment, capture_output=True, timeout=150, check=False)
+    missing = [program for program in programs if which(program) is None]
+    return f"not installed here: {', '.join(missing)}" if missing else ""
 
 
 def which(program: str) -> str | None:

@@ -1,7 +1,6 @@
 """How a linux host is: health, numbers and cleaning, on a recorded server and with a stand-in for NVML in C."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gpuaas.contracts.tasks.topology import Check, Gpu
 from gpuaas.infra.hosts.linux.host import LinuxHost, LinuxSettings
 from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.ports.host import Host, HostFailed
+from tests.infra.hosts_linux import machine
 from tests.infra.hosts_linux.recorded import GPUS, RecordedHost
 from tests.infra.hosts_linux.test_driver_faults import XID
 from tests.infra.hosts_linux.test_inspection import host_of
@@ -29,11 +29,10 @@ def failed(checks: list[Check]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler here to build the stand-in for NVML")
+    if missing := machine.install("cc"):
+        pytest.fail(missing)
     library = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(STUB)], check=True)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(STUB)], check=True)
     return str(library)
 
 

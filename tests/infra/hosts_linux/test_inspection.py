@@ -122,12 +122,12 @@ def test_serial_numbers_are_read_from_what_the_device_tells() -> None:
 def test_serials_survive_any_cut_of_the_data() -> None:
     whole = vpd("1653024001234")
     for length in range(len(whole)):
-        vpd_serial(whole[:length])
-        config_serial(bytes(0x100) + whole[:length])
+        assert whole[:length].endswith(vpd_serial(whole[:length]).encode()) or length == len(whole) - 1
+        assert len(config_serial(bytes(0x100) + whole[:length])) in (0, 16)
 
 
 def test_mount_points_with_odd_names_are_read() -> None:
-    lines = b"35 30 0:50 / /mnt/a\\040b\\134c rw,nosuid - tmpfs tmpfs rw\n36 30 0:51 / /x ro - nfs4 a:/b rw\nbroken\n"
+    lines = b"35 30 0:50 / /x/a\\040b\\134c rw,nosuid - tmpfs tmpfs rw\n36 30 0:51 / /x ro - nfs4 a:/b rw\nbroken\n"
     one, two = parse_mounts(lines)
-    assert (str(one.point), one.local, one.writable) == ("/mnt/a b\\c", True, True)
+    assert (str(one.point), one.local, one.writable) == ("/x/a b\\c", True, True)
     assert (two.local, two.writable) == (False, False)
