@@ -8,6 +8,8 @@ import sys
 
 import uvloop
 
+from gpuaas.domains.nodes.claims.service import TaskWaiters
+from gpuaas.infra.http.app import App
 from gpuaas.kit import log, trace
 from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
@@ -54,5 +56,11 @@ async def _run(settings: Settings, listener: socket.socket, agents: socket.socke
         server = make_server(app, host=settings.host, port=settings.port)
         work = [serve(server, listener, stop)]
         if agents is not None:
-            work.append(serve_agents(app.edge, agents, stop))
+            work += [serve_agents(app.edge, agents, stop), _answer_waiting(app, stop)]
         await asyncio.gather(*work)
+
+
+async def _answer_waiting(app: App, stop: asyncio.Event) -> None:
+    """Agents that wait for a task are answered when we stop: they ask another replica, or us when we are back."""
+    await stop.wait()
+    app.edge.parts.get(TaskWaiters).close()
