@@ -214,6 +214,29 @@ async def test_a_logout_without_a_hint_asks_first_and_then_ends_the_session(site
     assert (await browser.open(Login(site).url)).status_code == 200
 
 
+async def test_a_visit_that_changes_something_is_in_the_audit_log_and_one_that_does_not_is_not(site: Site) -> None:
+    async def told() -> list[tuple[str, str, str, int]]:
+        rows = await site.rows(
+            "SELECT operation, details->>'happened' AS happened, subject_id::text AS subject, "
+            "(SELECT count(*) FROM audit_unsealed u WHERE u.audit_id = a.id) AS queued "
+            "FROM audit_log a WHERE operation IN ('oidc_authorize', 'oidc_logout') AND subject_id::text = $1 "
+            "ORDER BY id",
+            person.subject,
+        )
+        return [tuple(row.values()) for row in rows]
+
+    person, browser, login = await site.account(), site.browser(), Login(site)
+    tokens = (await login.exchange(await browser.log_in(login, person))).json()
+    await browser.open(f"{site.issuer}/logout")
+    assert await told() == [], "a page was shown, nothing else"
+    assert (await browser.open(Login(site).url)).status_code == 303
+    given = ("oidc_authorize", "code given", person.subject, 1)
+    assert await told() == [given]
+    for _ in range(2):
+        await browser.open(f"{site.issuer}/logout?id_token_hint={tokens['id_token']}")
+    assert await told() == [given, ("oidc_logout", "logged out", person.subject, 1)]
+
+
 async def test_after_a_logout_the_browser_returns_only_to_a_listed_address(site: Site, ada: Account) -> None:
     for address, state, goes in (
         (f"{site.url}/", "abc", True),

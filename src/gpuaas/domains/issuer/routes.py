@@ -2,7 +2,7 @@
 
 A refusal of the protocol is an answer, not a fault: what the verb did before it commits."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -35,8 +35,10 @@ from gpuaas.domains.issuer.tokens import service as tokens
 from gpuaas.infra.http.context import Context, PlatformContext, PublicContext, UserContext
 from gpuaas.infra.http.operation import Exchange, Lane, Raw, Wire, operation
 from gpuaas.infra.passwords import Passwords
-from gpuaas.infra.postgres.tx import NIL, Sight
+from gpuaas.infra.postgres.finish import AuditEntry, finish
+from gpuaas.infra.postgres.tx import NIL, Sight, Tx
 from gpuaas.infra.signing import PublicKey, SigningKeys
+from gpuaas.kit.ids import new_id
 
 REALM = "gpuaas"
 PAGE_HEADERS = (("referrer-policy", "same-origin"), ("x-frame-options", "DENY"))
@@ -100,8 +102,9 @@ async def oidc_userinfo_post(cx: PublicContext, exchange: Exchange) -> Raw:
 async def oidc_authorize(cx: PublicContext, exchange: Exchange) -> Raw:
     """Begin a login in the browser (authorization code with PKCE)."""
     browser = _browser(cx, exchange)
-    async with cx.db.transaction(Sight(), service.SYSTEM) as tx:
-        return _shown(cx, browser, await browsers.authorize(tx, desk(cx), browser, exchange.query))
+    return await _visited(
+        cx, browser, "authorize", lambda tx: browsers.authorize(tx, desk(cx), browser, exchange.query)
+    )
 
 
 @operation("POST", "/oidc/authorize", lane=Lane.AUTH, audit="issuer.authorize", wire=Wire.PAGE)
@@ -164,8 +167,9 @@ async def oidc_device_answer(cx: PublicContext, exchange: Exchange) -> Raw:
 async def oidc_logout(cx: PublicContext, exchange: Exchange) -> Raw:
     """Log the browser out (OpenID Connect RP-Initiated Logout)."""
     browser = _browser(cx, exchange)
-    async with cx.db.transaction(Sight(), service.SYSTEM) as tx:
-        return _shown(cx, browser, await browsers.logout(tx, desk(cx), browser, exchange.query, confirmed=False))
+    return await _visited(
+        cx, browser, "logout", lambda tx: browsers.logout(tx, desk(cx), browser, exchange.query, confirmed=False)
+    )
 
 
 @operation("POST", "/oidc/logout", lane=Lane.AUTH, audit="issuer.logout", wire=Wire.PAGE)
@@ -335,6 +339,31 @@ def _shown(cx: Context, browser: Browser, outcome: Outcome) -> Raw:
         return Raw(b"", status=303, headers=(("location", outcome.redirect), *headers))
     headers.append(("content-security-policy", pages.policy(outcome.form_targets)))
     return Raw(outcome.html.encode(), status=outcome.status, headers=tuple(headers))
+
+
+async def _visited(cx: Context, browser: Browser, what: str, verb: Callable[[Tx], Awaitable[Outcome]]) -> Raw:
+    """A GET that may change something, as these protocols have it: in a transaction of its own, audited if it did."""
+    async with cx.db.unfinished(Sight(), service.SYSTEM) as tx:
+        shown = _shown(cx, browser, await verb(tx))
+        await finish(tx, None if cx.unaudited else _visit(cx, what, shown.status))
+    return shown
+
+
+def _visit(cx: Context, what: str, status: int) -> AuditEntry:
+    return AuditEntry(
+        id=new_id(),
+        action=f"issuer.{what}",
+        operation=f"oidc_{what}",
+        actor_kind=cx.actor.kind,
+        actor_id=cx.actor.id,
+        actor_name=cx.actor.email or cx.actor.name,
+        org_id=None,
+        project_id=None,
+        subject_id=cx.subject_id,
+        correlation_id=cx.correlation_id,
+        client_ip=cx.client_ip,
+        details=_ENCODER.encode({**cx.audit_details, "status": status}).decode(),
+    )
 
 
 def _set_cookies(at: Desk, browser: Browser, outcome: Outcome) -> list[tuple[str, str]]:

@@ -57,7 +57,11 @@ async def authorize(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str
 
 async def _code(tx: Tx, desk: Desk, request: AuthorizationRequest, session: Session) -> Outcome:
     code = await grants.code_issue(tx, request, session)
-    return Outcome(redirect=authorization.success(desk.issuer, request, code))
+    return Outcome(
+        redirect=authorization.success(desk.issuer, request, code),
+        happened="code given",
+        subject=str(session.account_id),
+    )
 
 
 async def _may_stay(tx: Tx, desk: Desk, request: AuthorizationRequest, session: Session) -> bool:
