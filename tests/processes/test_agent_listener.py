@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from cryptography import x509
 
@@ -42,10 +43,11 @@ from tests.support.certificates import (
     trusting,
 )
 from tests.support.issuer_site import WrittenPolicy
-from tests.support.live import make_settings, open_rates, serving
+from tests.support.live import api_processes, make_settings, open_rates, serving
 from tests.support.people import refusal
 from tests.support.servers import DatabaseUrls
 
+__all__ = ["api_processes"]  # a fixture
 TRUST_DOMAIN = "cloud.example"
 RENEW = "/agent/v1/certificate"
 # What a refused handshake looks like: with TLS 1.3 the client hears of it when it first reads.
@@ -313,8 +315,8 @@ async def test_after_a_distrusted_root_old_certificates_end_the_handshake(site: 
 
 
 async def test_the_listener_renews_its_own_certificate(site: Site, db: Database):
-    edge = Edge(
-        db=db, authority=None, policy=WrittenPolicy(), cursor_key=b"", parts=Parts(site.pki))  # type: ignore[arg-type]
+    nobody: Any = None  # logs in here
+    edge = Edge(db=db, authority=nobody, policy=WrittenPolicy(), cursor_key=b"", parts=Parts(site.pki))
     identity = ListenerIdentity(edge)
     await identity.refresh()
     first = identity._renew_after
@@ -324,6 +326,42 @@ async def test_the_listener_renews_its_own_certificate(site: Site, db: Database)
     await asyncio.sleep(1)
     await identity.refresh()
     assert identity._renew_after > first
+
+
+# the program ----------------------------------------------------------------------------------------------------------
+async def test_the_program_stops_in_time_while_agents_wait(site: Site, api_processes: Any):
+    port = free_port()
+    settings = msgspec.structs.replace(
+        site.settings, port=port, public_url=f"http://127.0.0.1:{port}", agent_port=free_port())
+    process = api_processes(settings)
+    process.start()
+    await process.ready()
+    await _listening(settings.agent_port)
+    trust = await authorities(site.db)
+    waiting = []
+    for _ in range(3):
+        node = await site.node()
+        reader, writer = await asyncio.open_connection("127.0.0.1", settings.agent_port, ssl=node.context(trust))
+        body = b'{"next_sequence":1,"wait_seconds":30}'
+        writer.write(b"POST /agent/v1/claim HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+                     b"content-length: %d\r\n\r\n%s" % (len(body), body))
+        waiting.append((reader, writer))
+    await asyncio.sleep(1)
+    assert all(not reader.at_eof() for reader, _ in waiting)
+    started = clock.monotonic()
+    assert await asyncio.to_thread(process.terminate) == 0
+    assert clock.monotonic() - started < 10
+    for _, writer in waiting:
+        writer.transport.abort()
+
+
+async def test_a_port_in_use_is_said_in_one_line(site: Site, api_processes: Any):
+    settings = msgspec.structs.replace(site.settings, port=free_port())
+    process = api_processes(settings)
+    process.start()
+    assert await asyncio.to_thread(process._process.wait, 20) == 1
+    wanted = f"gpuaas api: cannot listen on 127.0.0.1 port {settings.agent_port}: Address already in use\n"
+    assert process.log == wanted
 
 
 async def peer(site: Site, context: ssl.SSLContext) -> x509.Certificate:

@@ -95,6 +95,7 @@ async def enrolled(db: Database, pki: Pki, *, seconds: int = DAY, node_id: UUID 
         await tx.run(
             "INSERT INTO nodes (id, name, region, sku_id, state) VALUES ($1, $2, 'eu', $3, 'active') "
             "ON CONFLICT DO NOTHING", node_id, f"n-{node_id.hex}", new_id())
+        await tx.run("INSERT INTO task_sequences (node_id) VALUES ($1) ON CONFLICT DO NOTHING", node_id)
         token = await service.bootstrap_token_create(tx, node_id, seconds=600)
     async with db.transaction(Sight(), "tests") as tx:
         found, issued = await service.enrol(tx, pki, token.token, request_for(key), seconds=seconds)

@@ -83,6 +83,7 @@ async def test_revoked_on_one_replica_refused_within_a_second_on_all(db, pki, re
     for replica in replicas:
         await replica.node(node.der)
     async with db.transaction(SEES_ALL, "tests") as tx:
+        assert node.node_id is not None
         await service.revoke_node(tx, node.node_id, "stolen")
     await asyncio.sleep(1)
     assert [await code_of(replica, node.der) for replica in replicas] == ["credential_revoked"] * 3

@@ -20,10 +20,8 @@ from gpuaas.infra.ca.tls import ChangingTls
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
-from gpuaas.infra.postgres.database import AWAY
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock, log
-from gpuaas.kit.errors import Fault
 from gpuaas.processes.api.server import AgentProtocol, QuietServer, serve
 
 LOOK_SECONDS = 0.6
@@ -68,20 +66,39 @@ class ListenerIdentity:
         key = ec.generate_private_key(ec.SECP256R1())
         self._key = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         self._public_key = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self._mark = ""
+        self._mark = self._trouble = ""
         self._renew_after = clock.now()
+        self.revoked: frozenset[bytes] = frozenset()
+        """Certificates revoked a moment ago, by fingerprint."""
         self.tls = ChangingTls()
 
     async def established(self) -> None:
+        """Returns once there is a certificate: the database may come later, and be migrated later still."""
         while True:
-            try:
-                return await self.refresh()
-            except (Fault, *AWAY) as error:
-                log.get_logger().debug("the agents' listener waits", reason=str(error))
-                await asyncio.sleep(LOOK_SECONDS)
+            if await self.try_refresh():
+                return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def try_refresh(self) -> bool:
+        """Whether it went well; what is wrong is said once, not every moment."""
+        try:
+            await self.refresh()
+        except Exception as error:  # noqa: BLE001 # whatever it is, the next look may go better
+            reason = f"{type(error).__name__}: {error}"
+            if reason != self._trouble:
+                log.get_logger().warning("the agents' listener cannot look", reason=reason)
+            self._trouble = reason
+            return False
+        self._trouble = ""
+        return True
 
     async def refresh(self) -> None:
-        """Follow a rotation; renew at half-life."""
+        """Follow a rotation; renew at half-life; see what was revoked."""
+        await self._renew()
+        async with self._db.read(SEES_ALL) as tx:
+            self.revoked = await service.revoked_since(tx, REVOKED_SECONDS)
+
+    async def _renew(self) -> None:
         if self._mark and clock.now() < self._renew_after:
             async with self._db.read(SEES_ALL) as tx:
                 if await service.trust_mark(tx) == self._mark:
@@ -93,12 +110,9 @@ class ListenerIdentity:
             mark = await service.trust_mark(tx)
         self.tls.use(issued.chain, self._key, "".join(service.pem(a.certificate) for a in authorities))
         self._mark, self._renew_after = mark, issued.certificate.renew_after
-        log.get_logger().info("the agents' listener has a certificate", serial=issued.certificate.serial,
-                              not_after=issued.certificate.not_after.isoformat(), names=list(self._names))
-
-    async def revoked(self) -> frozenset[bytes]:
-        async with self._db.read(SEES_ALL) as tx:
-            return await service.revoked_since(tx, REVOKED_SECONDS)
+        log.get_logger().info(
+            "the agents' listener has a certificate", serial=issued.certificate.serial,
+            not_after=issued.certificate.not_after.isoformat(), names=list(self._names))
 
 
 class AgentServer(QuietServer):
@@ -130,14 +144,8 @@ def _fingerprint(connection: AgentProtocol) -> bytes:
 async def _follow(identity: ListenerIdentity, server: AgentServer) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        try:
-            await identity.refresh()
-            revoked = await identity.revoked()
-        except (Fault, *AWAY) as error:
-            log.get_logger().warning("the agents' listener cannot look", reason=str(error))
-            continue
-        if revoked:
-            server.close_those_with(revoked)
+        if await identity.try_refresh() and identity.revoked:
+            server.close_those_with(identity.revoked)
 
 
 def _config(app: Any, tls: ChangingTls) -> uvicorn.Config:
