@@ -1,9 +1,11 @@
 """The live API, and people with terminals."""
 
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 
 from gpuaas.domains.issuer.service import account_ensure
@@ -11,9 +13,11 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight
 from gpuaas.kit.ids import new_id
 from tests.support.live import LiveApi, live_api
+from tests.support.servers import DatabaseUrls
 from tests.support.terminal import Person, Terminal
 
 __all__ = ["live_api"]
+Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 PASSWORD = "four-quiet-otters-skate"
 
 
@@ -62,3 +66,18 @@ async def ada(home_of_ada: Path, tmp_path: Path) -> Terminal:
     await terminal.good("orgs", "create", name := f"acme-{new_id().hex[-12:]}")
     await terminal.good("use", name)
     return terminal
+
+
+@pytest.fixture
+async def past_all_walls(database: DatabaseUrls) -> AsyncIterator[Superuser]:
+    connection = await asyncpg.connect(database.superuser)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def admin(ada: Terminal, past_all_walls: Superuser) -> Terminal:
+    """A person with a terminal, as platform admin."""
+    email = (await ada.run("whoami", "-o", "json")).json["email"]
+    await past_all_walls.execute("UPDATE users SET platform_roles = '{platform-admin}' WHERE email = $1", email)
+    return ada

@@ -1,37 +1,20 @@
 """What those who operate an installation do with the command line, on the live API."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 from uuid import UUID
 
 import asyncpg
-import pytest
 
 from gpuaas.kit.ids import new_id
 from tests.support.live import LiveApi
-from tests.support.servers import DatabaseUrls
 from tests.support.terminal import Person, Terminal
 
 Superuser: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 DEAD = """INSERT INTO dead_letters (id, consumer, event_id, event_name, correlation_id, reason, attempts, state)
           SELECT $1, 'issuer.sessions_end', id, name, correlation_id, 'it \x1b[31mfailed', 8, 'open'
           FROM outbox WHERE name = 'org.created' ORDER BY id LIMIT 1"""
-
-
-@pytest.fixture
-async def past_all_walls(database: DatabaseUrls) -> AsyncIterator[Superuser]:
-    connection = await asyncpg.connect(database.superuser)
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
-async def admin(ada: Terminal, past_all_walls: Superuser) -> Terminal:
-    """A person with a terminal, as platform admin."""
-    email = (await ada.run("whoami", "-o", "json")).json["email"]
-    await past_all_walls.execute("UPDATE users SET platform_roles = '{platform-admin}' WHERE email = $1", email)
-    return ada
 
 
 async def test_an_installation_in_which_all_holds_verifies(admin: Terminal):

@@ -30,6 +30,10 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "policy": ("policy", "Policies: what holds here, and where its value comes from."),
         "audit": ("audit", "The audit log: list and export."),
     },
+    "GPUs": {
+        "skus": ("skus", "What can be had, and at which price."),
+        "nodes": ("nodes", "GPU hosts: enrol, look at, cordon, drain, check and remove them."),
+    },
     "Operating it": {
         "ops": ("ops", "Health, proofs, dead letters, users and credentials of the installation."),
     },

@@ -24,6 +24,11 @@ ADVICE = {
     "policy_guardrail": "See who set it with: gpuaas policy explain",
     "dead_letter_missing": "See them with: gpuaas ops dead-letters list",
     "user_missing": "Find people with: gpuaas ops users list --email ADDRESS",
+    "node_missing": "See them with: gpuaas nodes list",
+    "sku_missing": "See them with: gpuaas skus list",
+    "slot_missing": "See them with: gpuaas nodes slots",
+    "task_missing": "See them with: gpuaas nodes tasks",
+    "certificate_missing": "See them with: gpuaas ops certificates list",
     "operation_not_in_allow_list": "An admin can add it: gpuaas service-accounts allow-list add ACCOUNT OPERATION",
     "not_from_the_api": "Check the URL: gpuaas context list",
 }

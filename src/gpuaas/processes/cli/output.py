@@ -30,6 +30,13 @@ _STYLES = {
     "ok": "green",
     "ready": "green",
     "failed": "red",
+    "online": "green",
+    "unknown": "yellow",
+    "lost": "red",
+    "healthy": "green",
+    "unhealthy": "red",
+    "quarantined": "red",
+    "done": "green",
 }
 
 

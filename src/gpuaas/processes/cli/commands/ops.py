@@ -7,16 +7,20 @@ from gpuaas.client.api import Api, decode
 from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.admin import Verification, VerifyQuery
 from gpuaas.contracts.http.sessions import CredentialRevoke
-from gpuaas.processes.cli.commands import ops_dead_letters, ops_users
+from gpuaas.processes.cli.commands import ops_dead_letters, ops_faults, ops_fleet, ops_users
 from gpuaas.processes.cli.commands.audit import instant
 from gpuaas.processes.cli.declare import REASON, YES, Argument, Group, number
 from gpuaas.processes.cli.failures import Stop
 from gpuaas.processes.cli.run import Run
 
-GROUP = Group("ops", "For those who operate an installation: health, proofs, dead letters, users, credentials.")
+GROUP = Group(
+    "ops", "For those who operate an installation: health, proofs, the fleet, dead letters, users, credentials."
+)
 GROUP.children["dead-letters"] = ops_dead_letters.GROUP
 GROUP.children["users"] = ops_users.USERS
 GROUP.children["issuer"] = ops_users.ISSUER
+GROUP.children |= ops_fleet.GROUP.children
+GROUP.children["faults"] = ops_faults.GROUP
 
 
 VERIFY_SECONDS = 3600.0
