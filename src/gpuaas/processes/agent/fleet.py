@@ -116,7 +116,7 @@ class Fleet:
 
     async def _is_enrolled(self, state: StateDirectory, place: Place, api: Api, topology: str) -> bool:
         """Enrol it, as slowly as the control plane asks; one that cannot be enrolled is said, and the others run."""
-        backoff = Backoff()
+        backoff = Backoff(longest=1.0)
         while state.read(ENROLMENT) is None:
             state.write(TOPOLOGY_FILE, (place.topology or topology).encode())
             try:

@@ -9,12 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuaas.client.errors import ClientError
-from gpuaas.client.simulation import ask
-from gpuaas.contracts.simulation import ControlRequest, Do
 from gpuaas.infra.embedded.child import Escalation, spawn
 from gpuaas.infra.embedded.logs import open_log
-from gpuaas.processes.up.fleet_seed import PER_PROCESS, enrolments_file
+from gpuaas.processes.up.fleet_seed import PER_PROCESS, enrolments_file, node_name
 
 FOLDER = FLEET = "fleet"
 _ENOUGH = 3
@@ -49,22 +46,15 @@ class FleetProgram:
         """Start it; its log is turned over when large."""
         argv = [sys.executable, "-m", "gpuaas", "agent", "fleet", "--state-dir", str(self.directory), "--url", self.url]
         argv += ["--enrolments", enrolments_file(self.number)]
-        if self._controlled:
+        if len(str(self.socket)) <= _LONGEST_SOCKET:
             argv += ["--control", str(self.socket)]
         return spawn(argv, log=open_log(self.logs, self.name), cwd=Path.cwd(), env=self.env)
 
     def is_ready(self) -> bool:
-        """Whether enough of its nodes run."""
-        if not self._controlled:
-            return True
-        try:
-            return len(ask([self.socket], ControlRequest(do=Do.STATUS)).nodes) >= min(self.nodes, _ENOUGH)
-        except ClientError:
-            return False
-
-    @property
-    def _controlled(self) -> bool:
-        return len(str(self.socket)) <= _LONGEST_SOCKET
+        """Whether enough of its nodes are enrolled; from the second start on they are."""
+        first = self.number * PER_PROCESS
+        enough = [node_name(number) for number in range(first, first + min(self.nodes, _ENOUGH))]
+        return all((self.directory / name / "agent.json").exists() for name in enough)
 
 
 def fleet_programs(nodes: int, data: Path, url: str, env: Mapping[str, str], logs: Path) -> list[FleetProgram]:

@@ -56,6 +56,7 @@ class Product:
         # With somebody else's issuer there is nobody here whose password we could set.
         self._demo = options.demo and self._given.settings.builtin_issuer
         self._fleet = options.fleet if self._demo else 0
+        self._worker_ready = asyncio.Event()
         self._servers = Servers(self._given, data.path)
         self.supervisor = Supervisor(report.trouble, self._processes_changed)
 
@@ -100,11 +101,16 @@ class Product:
             own = for_worker(env, self._given, self._data.task_signing_key) if name == "worker" else env
             work.append(self._start_program(name, with_health_port(own, port), health[name]))
         if self._demo:
-            work.append(self._seed(env))
+            work.append(self._start_demo(env, address))
         await together(*work)
-        if self._fleet:
-            await self._start_fleet(address)
         return health
+
+    async def _start_demo(self, env: Mapping[str, str], address: Address) -> None:
+        """The fleet finds the API by itself; but nodes enrolled before a worker has a key would trust nobody."""
+        await self._seed(env)
+        if self._fleet:
+            await self._worker_ready.wait()
+            await self._start_fleet(address)
 
     async def _start_fleet(self, address: Address) -> None:
         programs = fleet_programs(self._fleet, self._data.path, address.local_url, self._environ, self._data.logs)
@@ -118,6 +124,8 @@ class Product:
     async def _start_program(self, name: str, env: Mapping[str, str], health: str) -> None:
         async with self._report.step(name):
             await self.supervisor.start(gpuaas_program(name, env, f"{health}/readyz", self._data.logs))
+        if name == "worker":
+            self._worker_ready.set()
 
     async def _seed(self, env: Mapping[str, str]) -> None:
         argv = [sys.executable, "-m", "gpuaas", "up", "--data-dir", str(self._data.path), "--seed-only"]
