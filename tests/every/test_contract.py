@@ -28,7 +28,7 @@ from tests.every.world import SET_POLICY, make_setting
 from tests.support.live import ApiProcess, mint_for
 from tests.support.servers import DatabaseUrls
 
-EXAMPLES = int(os.environ.get("GPUAAS_FUZZ_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("GPUAAS_FUZZ_EXAMPLES", "3"))
 CONTRACTS = Path(gpuaas.__file__).parents[2] / "contracts"
 # They take away what the others need: the session, the organisation, the keys that sign, the rates.
 LAST = (
