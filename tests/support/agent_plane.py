@@ -141,6 +141,7 @@ class Plane:
         self.life = timedelta(hours=24)
         self.artifacts: dict[UUID, bytes] = {}
         self.tokens: dict[str, UUID] = {}
+        self.names: dict[UUID, str] = {}
         self.port = self.http_port = 0
         self.resend = False
         """Hand over every envelope again, whatever was claimed."""
@@ -250,7 +251,7 @@ class Plane:
             node_id = self.tokens.pop(wanted.token, None)
             if node_id is None:
                 return 401, _error("enrolment_token_invalid")
-            return 201, msgspec.json.encode(self.enrolled(wanted.csr, node_id, "printed"))
+            return 201, msgspec.json.encode(self.enrolled(wanted.csr, node_id, self.names.get(node_id, "printed")))
         certificate = x509.load_der_x509_certificate(tls.getpeercert(binary_form=True))
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         node_id = UUID(names.get_values_for_type(x509.UniformResourceIdentifier)[0].rpartition("/")[2])
