@@ -40,6 +40,15 @@ _SECRET_TEXT = re.compile(
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)",
     re.DOTALL,
 )
+# A name that ends in a secret's word, then its value: `client_secret=…` or `"password": "…"`, also with escaped quotes.
+# Only the value goes. In running text (`the token: …`, `token == x`, `token_type=x`, `token=null`) nothing does.
+_SECRET_PAIR = re.compile(
+    r"((?:pass(?:word|wd|phrase)|secret|token|api_?key|private_?key|code_verifier|assertion)"
+    r"(?:[ \t]{0,3}=(?!=)[ \t]{0,3}|\\?[\"'][ \t]{0,3}[:=][ \t]{0,3}))"
+    r"(?!(?:null|none|true|false|\[scrubbed\])(?:[\s&;,\"'})\]]|$))"
+    r"(?:(\\\")(?:(?!\\\").)+|(\")(?:[^\"\\]|\\.)+|(')(?:[^'\\]|\\.)+|[^\s&;,\"'\\]+)",
+    re.IGNORECASE | re.DOTALL,
+)
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 # Names that look secret but are not: what an operator must be able to read.
 _PUBLIC_NAMES = frozenset({"token_type", "credential_id", "key_id", "public_key", "fingerprint", "idempotency_key"})
@@ -53,6 +62,7 @@ def scrub(value: Any) -> Any:
 def scrub_text(text: str) -> str:
     """Text with secrets and everything a terminal could act on taken out."""
     clean = _SECRET_TEXT.sub(SCRUBBED, text[: MAX_TEXT * 4])
+    clean = _SECRET_PAIR.sub(lambda m: f"{m[1]}{m[2] or m[3] or m[4] or ''}{SCRUBBED}", clean)
     clean = _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", clean)
     return clean if len(clean) <= MAX_TEXT else clean[:MAX_TEXT] + "…"
 
