@@ -17,7 +17,7 @@ from gpuaas.contracts.permissions import Permission, PlatformRole, Role
 from gpuaas.contracts.policy_keys import POLICY_KEYS
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import App
-from gpuaas.infra.http.context import OrgContext
+from gpuaas.infra.http.context import OrgContext, PublicContext
 from gpuaas.infra.http.operation import Lane, Registry, operation
 from gpuaas.infra.http.pipeline import Edge
 from gpuaas.infra.postgres.database import Database
@@ -70,6 +70,12 @@ async def thing_list(cx: OrgContext, query: PageQuery) -> Page[Made]:
                             "ORDER BY name LIMIT $3", cx.org_id, after[0] if after else None, query.limit)
     items = [Made(id=row["id"], name=row["name"]) for row in rows]
     return Page(items=items, next_cursor=cx.next_cursor(items[-1].name) if len(items) == query.limit else None)
+
+
+@operation("POST", "/t/knocks", lane=Lane.AUTH, audit="knock", status=201, registry=registry)
+async def knock(cx: PublicContext, wanted: Wanted) -> Made:
+    """Something anybody may do."""
+    return Made(id=new_id(), name=wanted.name)
 
 
 class Directory:
@@ -264,3 +270,22 @@ async def test_an_escaped_backslash_before_u0000_is_not_nul(http):
     headers = bearer("owner") | {"content-type": "application/json"}
     answer = await http.post(f"/t/{ORG}/things", headers=headers, content=b'{"name": "a\\\\u0000"}')
     assert "NUL" not in answer.text
+
+
+async def test_two_who_are_nobody_and_choose_the_same_key_have_nothing_to_do_with_each_other(http, superuser):
+    app = http._transport.app  # the same application, seen from other addresses
+    key = "k" * 200
+
+    async def ask(address: str, name: str) -> httpx.Response:
+        transport = httpx.ASGITransport(app=app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test/api/v1") as client:
+            return await client.post("/t/knocks", headers={"Idempotency-Key": key}, json={"name": name})
+
+    first, again = await ask("192.0.2.1", "same"), await ask("192.0.2.1", "same")
+    assert (first.status_code, again.content, again.headers["idempotency-replayed"]) == (201, first.content, "true")
+    other = await ask("192.0.2.2", "same")
+    assert (other.status_code, other.json()["id"] != first.json()["id"]) == (201, True)
+    assert (await ask("192.0.2.3", "different")).status_code == 201, "nor is his key taken"
+    assert (await ask("192.0.2.1", "different")).status_code == 422
+    stored = await superuser.fetch("SELECT key FROM idempotency_keys WHERE operation = 'knock'")
+    assert all(len(row["key"]) <= 200 and key not in row["key"] and "192.0.2" not in row["key"] for row in stored)

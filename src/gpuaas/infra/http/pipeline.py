@@ -238,7 +238,7 @@ class Pipeline:
         op = self.operation
         if not op.transaction:
             return self._answer(await op.handler(cx, **arguments))
-        key = _idempotency_key(request) if op.idempotent_by_key else ""
+        key = self._key_of(cx, _idempotency_key(request)) if op.idempotent_by_key else ""
         digest = self._digest(request, body)
         if op.prepare is None or not key:
             return await self._try_change(cx, key, digest, arguments)
@@ -270,6 +270,14 @@ class Pipeline:
     async def _stored(self, cx: Context, key: str) -> Row | None:
         async with self._edge.db.read(self._sight(cx)) as tx:
             return await tx.row(STORED, cx.actor.id or NIL, key)
+
+    def _key_of(self, cx: Context, given: str) -> str:
+        """The key as it is stored: keys belong to an actor. Those who are nobody yet are told apart by address, so that
+        a key somebody else thought of too never gives his answer."""
+        if cx.actor.id is not None:
+            return given
+        mixed = b"\0".join((b"anonymous", cx.client_ip.encode(), given.encode()))
+        return "anonymous:" + hashlib.blake2b(mixed, key=self._edge.request_key, digest_size=32).hexdigest()
 
     def _digest(self, request: Request, body: bytes) -> bytes:
         """What a repeated request is compared with. Keyed: a body may hold a password, which must not be guessable
