@@ -76,7 +76,8 @@ class App:
         log.correlation_id.set(request.correlation_id)
         trace.enter(request.headers.get(b"traceparent", b"").decode("latin-1"))
         self._in_flight += 1
-        operation, actor, answer = "none", ANONYMOUS, None
+        operation, actor = "none", ANONYMOUS
+        answer: Answer | int
         try:
             if self._in_flight > self._most:
                 raise Unavailable(Code.OVERLOADED, "Too many requests are waiting. Try again.", retry_after=1)
@@ -90,11 +91,13 @@ class App:
             operation, answer = getattr(error, "operation", operation), fault_answer(said, request)
         finally:
             self._in_flight -= 1
-        if answer is not None:
+        if isinstance(answer, Answer):
             await _send(send, request, answer)
-        self._record(request, operation, actor, answer.status if answer else 200, clock.monotonic() - started)
+        status = answer.status if isinstance(answer, Answer) else answer
+        self._record(request, operation, actor, status, clock.monotonic() - started)
 
-    async def _route(self, request: Request, send: Send) -> tuple[str, Actor, Answer | None]:
+    async def _route(self, request: Request, send: Send) -> tuple[str, Actor, Answer | int]:
+        """Whose it was, and its answer; of a stream, which is sent here, what became of it as a status."""
         if request.ambiguity:
             raise Invalid(Code.REQUEST_MALFORMED, f"The request can be read in two ways: {request.ambiguity}.")
         page = self._pages.get(request.path)
@@ -117,13 +120,12 @@ class App:
                     answer, cx = await pipeline.run(request, values)
             else:
                 answer, cx = await pipeline.run(request, values)
+            if isinstance(answer, Stream):
+                return name, cx.actor, await _send_stream(send, request, answer)
         except Exception as error:
             error.operation = name  # type: ignore[attr-defined] # so that the failure is counted where it happened
             error.wire = pipeline.operation.wire  # type: ignore[attr-defined] # and answered in its shape
             raise
-        if isinstance(answer, Stream):
-            await _send_stream(send, request, answer)
-            return name, cx.actor, None
         return name, cx.actor, answer
 
     def _note_undeclared(self, operation: str, fault: Fault) -> None:
@@ -203,7 +205,23 @@ async def _send(send: Send, request: Request, answer: Answer) -> None:
     await send({"type": "http.response.body", "body": answer.body})
 
 
-async def _send_stream(send: Send, request: Request, stream: Stream) -> None:
+async def _send_stream(send: Send, request: Request, stream: Stream) -> int:
+    """What fails before the first chunk is answered like any failure. Later the answer has begun and cannot become
+    another: it stays without its end, so that the server cuts the connection and the client knows it has not all."""
+    first = await anext(stream.chunks, b"")
+    await _begin_stream(send, request, stream)
+    try:
+        await send({"type": "http.response.body", "body": first, "more_body": True})
+        async for chunk in stream.chunks:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except Exception as error:  # noqa: BLE001 # whatever it is, nothing can be answered any more
+        log.get_logger().error("stream broke off", path=request.path, reason=f"{type(error).__name__}: {error}")
+        return HTTPStatus.INTERNAL_SERVER_ERROR
+    await send({"type": "http.response.body", "body": b""})
+    return HTTPStatus.OK
+
+
+async def _begin_stream(send: Send, request: Request, stream: Stream) -> None:
     await send(
         {
             "type": "http.response.start",
@@ -216,9 +234,6 @@ async def _send_stream(send: Send, request: Request, stream: Stream) -> None:
             ],
         }
     )
-    async for chunk in stream.chunks:
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
 
 
 __all__ = ["JSON", "App", "Page", "fault_answer"]

@@ -3,6 +3,7 @@
 Always holds: a request's head is read for a bounded time and up to a bounded size, whatever comes in its place."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -93,7 +94,13 @@ class CatalogueProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _said_before(record: logging.LogRecord) -> bool:
+    """An answer left without its end was cut on purpose, and the application has said why."""
+    return "without completing response" not in str(record.msg)
+
+
 def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
+    logging.getLogger("uvicorn.error").addFilter(_said_before)
     return QuietServer(
         uvicorn.Config(
             app,
