@@ -71,6 +71,7 @@ CREATE TABLE issuer_refresh_tokens (
     successor  bytea
 );
 CREATE INDEX issuer_refresh_tokens_by_family ON issuer_refresh_tokens (family_id);
+CREATE INDEX issuer_refresh_tokens_by_use ON issuer_refresh_tokens (used_at) WHERE used_at IS NOT NULL;
 COMMENT ON TABLE issuer_refresh_tokens IS 'platform: refresh tokens, each good for one use; used ones are kept to see reuse';
 GRANT SELECT, INSERT, DELETE ON issuer_refresh_tokens TO :app;
 GRANT UPDATE (used_at, successor) ON issuer_refresh_tokens TO :app;

@@ -11,6 +11,7 @@ from gpuaas.domains.issuer import handlers
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock
 from gpuaas.kit.ids import EventId, new_id
+from gpuaas.kit.secrets import token_hash
 from tests.support.issuer_site import Account, Login, Site
 
 
@@ -63,3 +64,27 @@ async def test_what_has_expired_is_pruned_and_what_lives_stays(site: Site, ada: 
     assert all(after[table] < before[table] for table in tables)
     assert (await site.refresh(kept["refresh_token"])).status_code == 200
     assert gone["access_token"] != kept["access_token"]
+
+
+async def test_spent_refresh_tokens_of_a_living_session_are_kept_to_see_reuse_and_then_forgotten(
+    site: Site, ada: Account, superuser: Any
+) -> None:
+    days = site.policy.number("issuer.refresh_token_days")
+    first = await site.log_in(ada)
+    second = (await site.refresh(first["refresh_token"])).json()
+    third = (await site.refresh(second["refresh_token"])).json()
+    spent = {tokens["refresh_token"]: token_hash(tokens["refresh_token"]) for tokens in (first, second, third)}
+    for tokens, age in ((first, days + 1), (second, days - 1)):
+        await superuser.execute(
+            "UPDATE issuer_refresh_tokens SET used_at = used_at - $2 * interval '1 day' WHERE token_hash = $1",
+            spent[tokens["refresh_token"]],
+            age,
+        )
+    await handlers.prune(site.parts)
+    kept = {row["token_hash"] for row in await superuser.fetch("SELECT token_hash FROM issuer_refresh_tokens")}
+    assert kept & set(spent.values()) == {spent[second["refresh_token"]], spent[third["refresh_token"]]}
+    assert (await site.refresh(first["refresh_token"])).status_code == 400, "unknown, and nothing ends"
+    fourth = await site.refresh(third["refresh_token"])
+    assert fourth.status_code == 200
+    assert (await site.refresh(second["refresh_token"])).status_code == 400
+    assert (await site.refresh(fourth.json()["refresh_token"])).status_code == 400, "its reuse was seen"

@@ -10,6 +10,7 @@ from gpuaas.infra.events import reaction, timer
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit.parts import Parts
+from gpuaas.ports.policy import PolicyReader
 
 
 @reaction("issuer.sessions_end", to=UserDisabled)
@@ -21,5 +22,7 @@ async def sessions_end(tx: Tx, event: UserDisabled, envelope: Envelope) -> None:
 
 @timer("issuer.prune", every_seconds=60)
 async def prune(parts: Parts) -> None:
+    policy = parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
+    days = policy.number("issuer.refresh_token_days")
     async with parts.get(Database).transaction(Sight(), service.SYSTEM) as tx:
-        await service.expired_prune(tx)
+        await service.expired_prune(tx, refresh_token_days=days)

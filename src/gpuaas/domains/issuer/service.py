@@ -109,9 +109,9 @@ async def keys_list(tx: Tx, keys: SigningKeys) -> list[PublicKey]:
     return await keys.public_keys(tx, Purpose.ISSUER)
 
 
-async def expired_prune(tx: Tx) -> int:
-    """What nobody can use any more: codes, device codes, sessions, families, forgotten failures."""
-    pruned = await devices.devices_prune(tx) + await grants.grants_prune(tx)
+async def expired_prune(tx: Tx, *, refresh_token_days: int) -> int:
+    """What nobody can use any more: codes, device codes, sessions, families, spent tokens, forgotten failures."""
+    pruned = await devices.devices_prune(tx) + await grants.grants_prune(tx, refresh_token_days=refresh_token_days)
     return pruned + await sessions.sessions_prune(tx) + await accounts.attempts_prune(tx)
 
 

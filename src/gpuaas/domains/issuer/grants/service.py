@@ -3,7 +3,8 @@
 Always holds: a code and a refresh token work once. Used again, everything that followed from them is ended, and the
 live access tokens go onto the deny-list. A code dies with the session it was given for. One exception: a refresh token
 that was spent less than GRACE_SECONDS ago and whose successor nobody has used: the client's own two requests raced. It
-is refused, nothing ends."""
+is refused, nothing ends. One that was spent longer ago than a session may lie unused is
+forgotten: refused as unknown."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -289,5 +290,5 @@ def _require_own(owner: str, client_id: str) -> None:
         raise OAuthRefusal(Error.UNAUTHORIZED_CLIENT, "the token was given to another client")
 
 
-async def grants_prune(tx: Tx) -> int:
-    return await store.prune(tx)
+async def grants_prune(tx: Tx, *, refresh_token_days: int) -> int:
+    return await store.prune(tx, spent_days=refresh_token_days)

@@ -74,6 +74,13 @@ PRUNE = (
     "DELETE FROM issuer_access_tokens WHERE expires_at < now() - interval '1 hour'",
     "DELETE FROM issuer_families WHERE expires_at < now() OR ended_at < now() - interval '7 days'",
 )
+# A spent token is kept to see its reuse for as long as a session may lie unused: whoever held it as his newest would
+# have lost his session by then. Later it is not known any more, and gives nothing, as before.
+PRUNE_SPENT = """
+DELETE FROM issuer_refresh_tokens WHERE token_hash IN
+    (SELECT token_hash FROM issuer_refresh_tokens WHERE used_at < now() - $1 * interval '1 day' LIMIT $2)
+"""
+MAX_SPENT = 20_000
 
 
 async def add_code(tx: Tx, code_hash: bytes, code: Code, *, seconds: int) -> None:
@@ -165,8 +172,8 @@ async def live_family_of(tx: Tx, jti: str) -> Family | None:
     return None if row is None else decode(Family, row)
 
 
-async def prune(tx: Tx) -> int:
-    return sum([await tx.run(statement) for statement in PRUNE])
+async def prune(tx: Tx, *, spent_days: int) -> int:
+    return sum([await tx.run(statement) for statement in PRUNE]) + await tx.run(PRUNE_SPENT, spent_days, MAX_SPENT)
 
 
 def new_family_id() -> FamilyId:
