@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import asyncpg
 import pytest
 
 import gpuaas.domains.admin.routes  # noqa: F401 - declares the operations asked here
 from gpuaas.contracts.permissions import PlatformRole, Role
+from gpuaas.domains.admin.service import EVERYTHING
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_refresh
 from gpuaas.infra.postgres.database import Database
@@ -212,6 +214,26 @@ async def test_verifying_sees_one_instant_while_rows_are_written_and_sealed(call
         assert await broken(call) == {}
     stop.set()
     await task
+
+
+async def test_a_check_of_everything_takes_no_connection_that_others_wait_for(call: Caller, db: Database):
+    async with AsyncExitStack() as held:
+        for _ in range(db.sizes["reads"]):
+            await held.enter_async_context(db.read(EVERYTHING))
+        assert await broken(call) == {}
+
+
+async def test_everything_is_checked_once_at_a_time(call: Caller, db: Database, superuser):
+    async with db.inspection(EVERYTHING):
+        assert db.in_use["reads"] == 0
+        second = await call("root", "GET", "/ops/verify")
+        assert (second.status_code, second.json()["error"]["code"]) == (409, "request_in_progress")
+        assert int(second.headers["retry-after"]) > 0
+    assert await broken(call) == {}
+    with pytest.raises(ZeroDivisionError):
+        async with db.inspection(EVERYTHING):
+            raise ZeroDivisionError
+    assert await broken(call) == {}, "also after one that failed"
 
 
 @pytest.mark.parametrize("path", ["/ops/verify", "/ops/health", "/internal/stats"])

@@ -37,7 +37,7 @@ CHAIN = "invariant_19_audit_chain"
 async def ops_verify(db: Database, keys: SigningKeys, *, chain_from: int) -> Verification:
     """Every invariant and the audit chain, all in one snapshot: what is told was true at one instant."""
     at, started = clock.now(), clock.monotonic()
-    async with db.snapshot(EVERYTHING) as tx:
+    async with db.inspection(EVERYTHING) as tx:
         invariants = await store.invariants(tx, asked_elsewhere=CHAIN)
         chain = await audit.chain_verify(tx, keys, from_seq=chain_from)
     told = [_view(invariant, chain) for invariant in invariants]

@@ -15,7 +15,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.postgres.finish import finish
 from gpuaas.infra.postgres.pool import Connection, Pool
 from gpuaas.infra.postgres.tx import Sight, Tx
-from gpuaas.kit.errors import Unavailable
+from gpuaas.kit.errors import Conflict, Unavailable
 
 ACQUIRE_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
@@ -27,6 +27,8 @@ SERVER_SETTINGS = {
     "idle_in_transaction_session_timeout": "15s",
     "jit": "off",
 }
+READ_ONLY = {"default_transaction_read_only": "on"}
+INSPECTION_RETRY_SECONDS = 10
 # The server is away or going away: the caller may try again. (Not: a statement that was refused.)
 AWAY = (
     OSError,
@@ -59,10 +61,11 @@ class Database:
         self._sizes = (read_pool_size, write_pool_size)
         self._reads: Pool | None = None
         self._writes: Pool | None = None
+        self._inspecting = False
 
     async def open(self) -> None:
         reads, writes = self._sizes
-        self._reads = self._pool(reads, {"default_transaction_read_only": "on"})
+        self._reads = self._pool(reads, READ_ONLY)
         self._writes = self._pool(writes, {})
         await self._reads.open()
         await self._writes.open()
@@ -107,10 +110,28 @@ class Database:
     @asynccontextmanager
     async def snapshot(self, sight: Sight) -> AsyncIterator[Tx]:
         """Reads that must agree with each other: one repeatable-read transaction."""
-        async with _borrowed(self._reads, sight) as connection:
-            await _look(connection, sight)
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                yield Tx(connection, sight, "")
+        async with _snapshot(self._reads, sight) as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def inspection(self, sight: Sight) -> AsyncIterator[Tx]:
+        """A snapshot for a check that may take minutes: on a connection of its own, so that nobody waits for it; one at
+        a time, so that there is at most one such connection."""
+        if self._inspecting:
+            raise Conflict(
+                Code.REQUEST_IN_PROGRESS,
+                "Another check of everything is under way here. Try again.",
+                retry_after=INSPECTION_RETRY_SECONDS,
+            )
+        pool = self._pool(1, READ_ONLY) if self.opened else None
+        self._inspecting = True
+        try:
+            async with _snapshot(pool, sight) as tx:
+                yield tx
+        finally:
+            self._inspecting = False
+            if pool is not None:
+                pool.close()
 
     @asynccontextmanager
     async def unfinished(self, sight: Sight, actor_name: str) -> AsyncIterator[Tx]:
@@ -139,6 +160,14 @@ class Database:
         """One statement in a transaction of its own, on tables without a tenant: rate marks and the like."""
         async with _borrowed(self._writes) as connection:
             return await connection.fetchrow(sql, *args)
+
+
+@asynccontextmanager
+async def _snapshot(pool: Pool | None, sight: Sight) -> AsyncIterator[Tx]:
+    async with _borrowed(pool, sight) as connection:
+        await _look(connection, sight)
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            yield Tx(connection, sight, "")
 
 
 class _borrowed:  # noqa: N801 # reads as a verb; a class, because a generator costs three times as much
