@@ -140,7 +140,7 @@ CREATE TABLE consumer_progress (
     updated_at       timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE consumer_progress IS 'platform: up to which event the auditor has found each consumer complete';
-GRANT SELECT, INSERT, UPDATE ON consumer_progress TO :app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON consumer_progress TO :app;
 
 -- Audit ------------------------------------------------------------------------------------------------------------
 CREATE TABLE audit_log (

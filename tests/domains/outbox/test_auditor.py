@@ -55,6 +55,23 @@ async def born(beyond: Any, at: datetime, *, published: bool = True) -> UUID:
     return event
 
 
+async def test_the_books_of_a_reaction_that_is_gone_are_closed(stage: Stage, beyond: Any) -> None:
+    """Nobody moves them on: they would raise an alarm for ever."""
+    stage.record("test.stays")
+    at = clock.now() - timedelta(minutes=20)
+    await born(beyond, at)
+    behind = floor_id(at - timedelta(minutes=1))
+    for consumer in ("test.gone", "test.stays"):
+        await beyond.execute("INSERT INTO consumer_progress VALUES ($1, $2, $2)", consumer, behind)
+    late = "SELECT split_part(subject, ' ', 1) AS consumer FROM invariant_11_inbox_complete ORDER BY 1"
+    assert [row["consumer"] for row in await beyond.fetch(late)] == ["test.gone", "test.stays"]
+    async with stage.relay(), stage.worker() as parts:
+        await handlers.events_settle(parts)
+    assert "test.gone" not in [row["consumer"] for row in await beyond.fetch(late)]
+    kept = await beyond.fetch("SELECT consumer FROM consumer_progress")
+    assert [row["consumer"] for row in kept] == ["test.stays"]
+
+
 async def test_what_was_acknowledged_and_lost_is_sent_again_and_the_books_move_on(stage: Stage, beyond: Any) -> None:
     stage.record("test.lost")
     lost = {await born(beyond, clock.now() - timedelta(minutes=20 + n)) for n in range(5)}

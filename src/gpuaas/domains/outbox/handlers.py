@@ -61,9 +61,19 @@ async def events_audit(parts: Parts) -> None:
 @timer("outbox.settle", every_seconds=60)
 async def events_settle(parts: Parts) -> None:
     """Later again, for what was committed late: only then is a consumer complete up to there."""
-    before = floor_id(clock.now() - LATE)
-    for reaction in parts.get(HandlerRegistry).reactions():
+    before, reactions = floor_id(clock.now() - LATE), parts.get(HandlerRegistry).reactions()
+    await _forget_others(parts.get(Database), [reaction.name for reaction in reactions])
+    for reaction in reactions:
         await _audit(parts, reaction, before, final=True)
+
+
+async def _forget_others(db: Database, known: list[str]) -> None:
+    """A reaction that is no longer declared falls behind for ever, and nobody is to be told. Should an older worker do
+    this to a newer one's reaction, that is looked at from the beginning once more: what it has handled, it has."""
+    async with db.transaction(EVERYTHING, "system:outbox.settle") as tx:
+        forgotten = await store.consumers_forget(tx, known=known)
+    if forgotten:
+        log.get_logger().info("consumers forgotten", consumers=forgotten)
 
 
 async def _audit(parts: Parts, reaction: Reaction, before: UUID, *, final: bool) -> None:
