@@ -27,7 +27,7 @@ from gpuaas.kit.ids import NodeId, new_id
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
 from gpuaas.ports.ca import Leaf, Usage
-from gpuaas.processes.api.agents import ListenerIdentity
+from gpuaas.processes.api.agents import HANDSHAKE_SECONDS, ListenerIdentity
 from gpuaas.processes.settings import Settings
 from tests.support.certificates import (
     SEES_ALL,
@@ -244,6 +244,15 @@ async def test_what_our_authority_signed_but_never_issued_names_nobody(site: Sit
     assert refusal(await site.renew(Held(forged, key))) == (401, "credential_invalid")
 
 
+@pytest.mark.slow
+async def test_whoever_connects_and_says_nothing_is_gone_soon(site: Site):
+    reader, writer = await asyncio.open_connection("127.0.0.1", site.settings.agent_port)
+    started = clock.monotonic()
+    assert await asyncio.wait_for(reader.read(), HANDSHAKE_SECONDS + 3) == b""
+    assert clock.monotonic() - started > HANDSHAKE_SECONDS - 1
+    writer.close()
+
+
 # what is served -------------------------------------------------------------------------------------------------------
 async def test_each_listener_serves_its_own_operations_and_no_others(site: Site):
     node = await site.node()
@@ -288,6 +297,29 @@ async def test_a_rotation_drops_nobody(site: Site, kind: RotatedKind):
         answer = await asking.post(RENEW, json={"csr": request_for(new_key())})
         assert answer.status_code == 201, "who knows only the old root follows"
     assert len(await authorities(site.db)) >= len(before) + (kind is RotatedKind.ROOT)
+
+
+async def test_rotations_under_load_cost_nobody_an_answer(site: Site):
+    """By agents that know the first root only, on open connections and on new ones."""
+    nodes, stop = [await site.node() for _ in range(8)], asyncio.Event()
+    answers: list[int] = []
+    trust = await authorities(site.db)
+
+    async def ask(node: Held) -> None:
+        context = node.context(trust)
+        while not stop.is_set():
+            async with client(site.url, context) as asking:
+                answers.extend([(await asking.get("/agent/v1/trust")).status_code for _ in range(4)])
+
+    asking = [asyncio.create_task(ask(node)) for node in nodes]
+    for kind in (RotatedKind.INTERMEDIATE, RotatedKind.ROOT, RotatedKind.INTERMEDIATE, RotatedKind.ROOT):
+        await asyncio.sleep(0.8)
+        await site.rotate(kind)
+    await asyncio.sleep(0.8)
+    stop.set()
+    await asyncio.gather(*asking)
+    assert set(answers) == {200}
+    assert len(answers) > 100
 
 
 async def test_what_a_distrusted_authority_signed_counts_no_more(site: Site):

@@ -21,7 +21,7 @@ from gpuaas.kit.secrets import MasterKey
 from gpuaas.ports.ca import Authority, Leaf, Usage, Validity
 
 ORGANISATION = "GPUaaS"
-ROOT_PATH_LENGTH = 2
+UNBOUNDED = None  # a root may vouch for its successor, and that one for its own; an intermediate for leaves only
 _PURPOSE = {Usage.CLIENT: ExtendedKeyUsageOID.CLIENT_AUTH, Usage.SERVER: ExtendedKeyUsageOID.SERVER_AUTH}
 
 
@@ -34,7 +34,7 @@ class BuiltInCa:
 
     async def root(self, authority_id: UUID, subject: str, validity: Validity) -> Authority:
         key, name = ec.generate_private_key(ec.SECP256R1()), _name(subject)
-        built = _authority(name, name, key.public_key(), key.public_key(), validity, ROOT_PATH_LENGTH)
+        built = _authority(name, name, key.public_key(), key.public_key(), validity, UNBOUNDED)
         return self._kept(authority_id, built.sign(key, hashes.SHA256()), key)
 
     async def intermediate(
@@ -47,7 +47,7 @@ class BuiltInCa:
     async def cross(self, parent: Authority, root: Authority, validity: Validity) -> bytes:
         below, above, parent_key = _read(root.certificate), _read(parent.certificate), self._key(parent)
         built = _authority(
-            below.subject, above.subject, below.public_key(), parent_key.public_key(), validity, ROOT_PATH_LENGTH - 1)
+            below.subject, above.subject, below.public_key(), parent_key.public_key(), validity, UNBOUNDED)
         return built.sign(parent_key, hashes.SHA256()).public_bytes(Encoding.DER)
 
     async def sign(self, authority: Authority, leaf: Leaf) -> bytes:
@@ -104,7 +104,7 @@ def _name(subject: str) -> x509.Name:
 
 def _authority(
     subject: x509.Name, issuer: x509.Name, public: CertificatePublicKeyTypes, issuer_public: ec.EllipticCurvePublicKey,
-    validity: Validity, path_length: int,
+    validity: Validity, path_length: int | None,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
