@@ -5,6 +5,7 @@ each search walks only from there. No symbolic link is followed; a directory nob
 
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,8 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class FilesOfUid:
     layout: Layout
     _open: list[Path] = field(default_factory=list)
-    _surveyed_at: float = -SURVEY_KEPT_SECONDS
+    _surveyed_at: float = -2 * SURVEY_KEPT_SECONDS
+    _surveying: threading.Lock = field(default_factory=threading.Lock)
 
     def remove(self, uid: int) -> int:
         """Remove every entry of the uid that is found; how many."""
@@ -42,9 +44,10 @@ class FilesOfUid:
 
     def places(self) -> list[Path]:
         """Known places, and every other directory of a local file system that anybody may write to."""
-        if clock.monotonic() - self._surveyed_at > SURVEY_KEPT_SECONDS:
-            self._open = _survey(self.layout)
-            self._surveyed_at = clock.monotonic()
+        with self._surveying:
+            if clock.monotonic() - self._surveyed_at > SURVEY_KEPT_SECONDS:
+                self._open = _survey(self.layout)
+                self._surveyed_at = clock.monotonic()
         known = [place for place in self.layout.shared_places() if place.is_dir() and not place.is_symlink()]
         return known + [place for place in self._open if place not in known]
 
