@@ -179,9 +179,17 @@ async def test_each_invariant_is_told_when_it_breaks(call: Caller, database, nam
     assert await broken(call) == {}
 
 
+# Those that need a whole fleet or an authority to break are broken in the tests of their own domains.
+BROKEN_ELSEWHERE = {
+    "invariant_14_tasks_move", "invariant_15_task_sequence", "invariant_15_one_result",
+    "invariant_20_tasks_signed_while_valid", "invariant_36_live_nodes_speak", "invariant_37_slots_of_nodes",
+    "invariant_20_certificates_signed_while_valid", "invariant_35_token_used_once",
+}
+
+
 async def test_every_invariant_is_broken_by_a_case_above(superuser):
     views = await superuser.fetch("SELECT viewname FROM pg_views WHERE viewname LIKE 'invariant\\_%'")
-    assert {view["viewname"] for view in views} == {name for name, _, _ in BROKEN}
+    assert {view["viewname"] for view in views} == {name for name, _, _ in BROKEN} | BROKEN_ELSEWHERE
 
 
 async def test_many_broken_rows_are_counted_and_the_first_told(call: Caller, superuser):
