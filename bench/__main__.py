@@ -4,10 +4,14 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import api, relay
+from bench import api, relay, start
 from bench.figures import Figure, table
 
-GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {"api": api.run, "relay": relay.run}
+GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
+    "api": api.run,
+    "relay": relay.run,
+    "start": start.run,
+}
 
 
 def main() -> int:

@@ -81,12 +81,11 @@ def test_it_prints_where_it_is_and_how_to_get_in(running):
     assert "\x1b" not in said
 
 
-def test_a_second_start_is_ready_within_five_seconds_with_the_same_logins_and_address(up):
+def test_a_second_start_has_the_same_logins_and_address(up):
+    """How long it takes is measured in bench/start.py."""
     first = up.start()
     up.stop(signal.SIGTERM)
-    began = time.monotonic()
     second = up.start(port=False)
-    assert time.monotonic() - began < 5, up.said()
     assert second["logins"] == first["logins"]
     assert second["url"] == first["url"]
     assert second["database_url"] == first["database_url"]
