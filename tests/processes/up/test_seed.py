@@ -15,6 +15,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.processes.settings import Settings
 from gpuaas.processes.up.errors import UpError
+from gpuaas.processes.up.fleet_seed import KINDS, seed_fleet
 from gpuaas.processes.up.seed import Login, demo_logins, seed
 from tests.support.servers import DatabaseUrls, clone
 
@@ -113,3 +114,11 @@ def test_damaged_passwords_are_named(tmp_path, content):
     (tmp_path / "demo.json").write_bytes(content)
     with pytest.raises(UpError, match="damaged"):
         demo_logins(tmp_path)
+
+
+async def test_the_catalogue_is_there_without_a_fleet_and_made_once(urls, tmp_path):
+    for nodes in (0, 0, 2):
+        await seed_fleet(settings(urls), tmp_path / "fleet", nodes)
+    assert await rows(urls, "SELECT name FROM skus ORDER BY name") == [(kind.sku,) for kind in KINDS]
+    assert await rows(urls, "SELECT count(*) FROM sku_prices") == [(len(KINDS),)]
+    assert await rows(urls, "SELECT name FROM nodes ORDER BY name") == [("demo-001",), ("demo-002",)]

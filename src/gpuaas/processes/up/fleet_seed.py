@@ -57,7 +57,7 @@ def enrolments_file(process: int) -> str:
 
 
 async def seed_fleet(settings: Settings, directory: Path, nodes: int) -> None:
-    """Nodes 1 to `nodes`, with their tokens in files beside where their agents will keep themselves."""
+    """The catalogue; nodes 1 to `nodes`, with their tokens in files beside where their agents will keep themselves."""
     from gpuaas.infra.postgres.database import Database
     from gpuaas.infra.postgres.tx import PLATFORM, Sight
 
@@ -65,7 +65,7 @@ async def seed_fleet(settings: Settings, directory: Path, nodes: int) -> None:
     db, lines = Database(settings.database_url, read_pool_size=1, write_pool_size=1), []
     await db.open()
     try:
-        for first in range(0, nodes, AT_ONCE):
+        for first in range(0, max(nodes, 1), AT_ONCE):  # without nodes, too, there is something to buy
             async with db.transaction(Sight(PLATFORM), "seed") as tx:
                 wanted = range(first, min(first + AT_ONCE, nodes))
                 lines += await _places(tx, directory, await _skus(tx), wanted)

@@ -79,8 +79,7 @@ async def run(options: Options, environ: Mapping[str, str], report: Report) -> i
 async def _seed(options: Options) -> None:
     settings = load_settings(os.environ)
     await seed(settings, demo_logins(options.data_dir))
-    if options.fleet:
-        await seed_fleet(settings, options.data_dir / FOLDER, options.fleet)
+    await seed_fleet(settings, options.data_dir / FOLDER, options.fleet)
 
 
 def main(argv: Sequence[str]) -> int:

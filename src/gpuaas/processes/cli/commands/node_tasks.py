@@ -111,7 +111,7 @@ def ordered(run: Run, call: Call[TaskView], *, wait: bool) -> None:
         if clock.monotonic() > until:
             raise Stop(f"The task is still {found.state.value}.", f"Look later: gpuaas nodes task {task.id}")
         time.sleep(_LOOK_SECONDS)
-    _show_task(run, body, found)
+    _show_task(run, body, found, whole=False)
     if found.state is not TaskState.DONE:
         raise Stop(f"The task is {found.state.value}: {found.reason or found.code or 'no reason was told'}.")
 
@@ -214,7 +214,7 @@ def _task_id(word: str) -> UUID:
     return found
 
 
-def _show_task(run: Run, body: bytes, task: TaskDetail) -> None:
+def _show_task(run: Run, body: bytes, task: TaskDetail, *, whole: bool = True) -> None:
     if run.out.json:
         run.out.raw(body)
         return
@@ -230,6 +230,9 @@ def _show_task(run: Run, body: bytes, task: TaskDetail) -> None:
             task.phases,
             empty="",
         )
+    if not whole:
+        run.out.note(f"Its result: gpuaas nodes task {task.id}")
+        return
     for title, told in (("arguments", task.arguments), ("result", task.result)):
         if told:
             written = msgspec.json.format(msgspec.json.encode(told)).decode()

@@ -70,7 +70,7 @@ def _ask(run: Run, data_dir: str, request: ControlRequest) -> None:
     if run.out.json:
         run.out.raw(msgspec.json.encode(answer))
     else:
-        run.out.table(_COLUMNS, answer.nodes, empty="It has no nodes.")
+        run.out.table(_COLUMNS, sorted(answer.nodes, key=lambda one: one.node), empty="It has no nodes.")
 
 
 def _named(node: str) -> str:

@@ -139,7 +139,7 @@ def _show_last(run: Run, node: UUID, sample: SampleView) -> None:
     columns: list[Column[str]] = [
         ("gpu", numbers.get),
         ("serial", lambda serial: serial),
-        *((title.replace("_", " "), _cell(gpus, title)) for title in titles),
+        *((title.removesuffix("_bytes").replace("_", " "), _cell(gpus, title)) for title in titles),
     ]
     run.out.line("")
     run.out.table(columns, sorted(gpus, key=lambda serial: (numbers.get(serial, len(gpus)), serial)), empty="")
