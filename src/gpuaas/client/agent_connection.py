@@ -17,8 +17,8 @@ from gpuaas.client.errors import Unreachable
 from gpuaas.kit import clock
 
 CONNECT_SECONDS = 10.0
-IDLE_SECONDS = 10.0
-"""A second connection is closed after so long without use; the first stays as long as it is used in turn."""
+IDLE_SECONDS = 40.0
+"""A connection beyond the first is closed after so long without use."""
 MOST_CONNECTIONS = 3
 MAX_ANSWER = 8 * 1024 * 1024
 _READ = 64 * 1024
