@@ -1,4 +1,4 @@
-"""Group `start`: how long the next start takes with the data that is there, and the command line to its help."""
+"""Group `start`: how long the next start takes with the data there is, and the command line to its help."""
 
 import json
 import shutil

@@ -22,8 +22,14 @@ REASON = {"reason": "as an example"}
 async def put_node(s: Setting, *, state: str = "active", **more: Any) -> UUID:
     node_id = new_id()
     await s.put(
-        "nodes", id=node_id, name=f"node-{node_id.hex[-12:]}", region="eu-1", sku_id=await put_sku(s), state=state,
-        **more)
+        "nodes",
+        id=node_id,
+        name=f"node-{node_id.hex[-12:]}",
+        region="eu-1",
+        sku_id=await put_sku(s),
+        state=state,
+        **more,
+    )
     await s.put("task_sequences", node_id=node_id)
     return node_id
 
@@ -31,21 +37,49 @@ async def put_node(s: Setting, *, state: str = "active", **more: Any) -> UUID:
 async def put_task(s: Setting, *, state: str = "queued", **more: Any) -> UUID:
     task_id, now = new_id(), clock.now()
     await s.put(
-        "tasks", id=task_id, node_id=await put_node(s), type="node.inspect", version=1, arguments={},
-        deadline_seconds=60, state=state, due_at=now + timedelta(minutes=10), correlation_id="", traceparent="",
-        created_by="tests", **more)
+        "tasks",
+        id=task_id,
+        node_id=await put_node(s),
+        type="node.inspect",
+        version=1,
+        arguments={},
+        deadline_seconds=60,
+        state=state,
+        due_at=now + timedelta(minutes=10),
+        correlation_id="",
+        traceparent="",
+        created_by="tests",
+        **more,
+    )
     return task_id
 
 
 async def put_slot(s: Setting, *, quarantined: bool = False) -> UUID:
     slot_id, node_id, serial = new_id(), await put_node(s), f"S{new_id().hex[-10:]}"
     await s.put(
-        "slots", id=slot_id, node_id=node_id, serial=serial, gpu_index=0, address="0000:01:00.0", vendor="NVIDIA",
-        model="H200", memory_bytes=1 << 37, numa=0, iommu_group=1, present=True)
+        "slots",
+        id=slot_id,
+        node_id=node_id,
+        serial=serial,
+        gpu_index=0,
+        address="0000:01:00.0",
+        vendor="NVIDIA",
+        model="H200",
+        memory_bytes=1 << 37,
+        numa=0,
+        iommu_group=1,
+        present=True,
+    )
     if quarantined:
         await s.put(
-            "slot_quarantines", id=new_id(), slot_id=slot_id, node_id=node_id, serial=serial, reason="XID 79",
-            strike=True)
+            "slot_quarantines",
+            id=new_id(),
+            slot_id=slot_id,
+            node_id=node_id,
+            serial=serial,
+            reason="XID 79",
+            strike=True,
+        )
     return slot_id
 
 
@@ -68,7 +102,13 @@ def _on_a_node(operation_id: str, body: dict[str, Any] | None = None, **node: An
 
 
 for _id in (
-    "node_get", "node_metrics", "node_health_list", "node_uncordon", "node_undrain", "node_inspect", "node_remove",
+    "node_get",
+    "node_metrics",
+    "node_health_list",
+    "node_uncordon",
+    "node_undrain",
+    "node_inspect",
+    "node_remove",
 ):
     _on_a_node(_id)
 for _id in ("node_cordon", "node_drain", "node_disable", "node_reenrol"):
@@ -91,8 +131,13 @@ async def node_enrol(stage: Stage) -> Example:
     token, node_id = new_token(BOOTSTRAP_PREFIX), await put_node(stage.setting, state="enrolling")
     now = clock.now()
     await stage.setting.put(
-        "bootstrap_tokens", id=new_id(), node_id=node_id, token_hash=token_hash(token), created_at=now,
-        expires_at=now + timedelta(minutes=30))
+        "bootstrap_tokens",
+        id=new_id(),
+        node_id=node_id,
+        token_hash=token_hash(token),
+        created_at=now,
+        expires_at=now + timedelta(minutes=30),
+    )
     return Example(body={"token": token, "csr": signing_request(), "agent_version": "0.1.0"})
 
 

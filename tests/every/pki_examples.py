@@ -20,13 +20,30 @@ async def put_certificate(s: Setting) -> UUID:
     now = clock.now()
     for kind, one, parent in (("root", root_id, None), ("intermediate", authority_id, root_id)):
         await s.put(
-            "certificate_authorities", id=one, kind=kind, parent_id=parent, subject=kind, certificate=b"-",
-            fingerprint=os.urandom(32), not_before=now - timedelta(hours=1), not_after=now + timedelta(days=1),
-            retired_at=now)
+            "certificate_authorities",
+            id=one,
+            kind=kind,
+            parent_id=parent,
+            subject=kind,
+            certificate=b"-",
+            fingerprint=os.urandom(32),
+            not_before=now - timedelta(hours=1),
+            not_after=now + timedelta(days=1),
+            retired_at=now,
+        )
     await s.put(
-        "certificates", id=certificate_id, kind="node", node_id=new_id(), authority_id=authority_id,
-        serial=certificate_id.hex, fingerprint=os.urandom(32), public_key_hash=os.urandom(32), certificate=b"-",
-        not_before=now, not_after=now + timedelta(hours=1))
+        "certificates",
+        id=certificate_id,
+        kind="node",
+        node_id=new_id(),
+        authority_id=authority_id,
+        serial=certificate_id.hex,
+        fingerprint=os.urandom(32),
+        public_key_hash=os.urandom(32),
+        certificate=b"-",
+        not_before=now,
+        not_after=now + timedelta(hours=1),
+    )
     return certificate_id
 
 

@@ -19,6 +19,7 @@ async def test_a_hint_is_heard_by_every_program_that_listens_and_only_for_what_i
         bus.start()
     running = [asyncio.create_task(one.run()) for one in hints]
     try:
+
         async def all_listen() -> bool:
             hints[0].tell("hint.tasks.probe")
             return all("hint.tasks.probe" in got for got in heard)
@@ -50,6 +51,7 @@ async def test_hints_are_heard_again_when_nats_is_back_and_dropped_while_it_is_a
     bus.start()
     running = asyncio.create_task(hints.run())
     try:
+
         async def listens() -> bool:
             hints.tell("hint.tasks.again")
             return bool(heard)

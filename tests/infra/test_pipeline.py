@@ -44,19 +44,34 @@ class Secret(ShownOnce, frozen=True, kw_only=True):
     secret: OneTime
 
 
-@operation("POST", "/t/{org_id}/things", permission=Permission.PROJECTS_CREATE, lane=Lane.DEFAULT,
-           audit="thing.create", status=201, registry=registry)
+@operation(
+    "POST",
+    "/t/{org_id}/things",
+    permission=Permission.PROJECTS_CREATE,
+    lane=Lane.DEFAULT,
+    audit="thing.create",
+    status=201,
+    registry=registry,
+)
 async def thing_create(cx: OrgContext, wanted: Wanted) -> Made:
     """Make a thing."""
     made = new_id()
-    await cx.tx.run("INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, 'T')", made, cx.org_id,
-                    wanted.name)
+    await cx.tx.run(
+        "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, 'T')", made, cx.org_id, wanted.name
+    )
     cx.tx.emit(OrgUpdated(org_id=cx.org_id), subject_id=made)
     return Made(id=made, name=wanted.name)
 
 
-@operation("POST", "/t/{org_id}/secrets", permission=Permission.PROJECTS_CREATE, lane=Lane.DEFAULT,
-           audit="secret.create", status=201, registry=registry)
+@operation(
+    "POST",
+    "/t/{org_id}/secrets",
+    permission=Permission.PROJECTS_CREATE,
+    lane=Lane.DEFAULT,
+    audit="secret.create",
+    status=201,
+    registry=registry,
+)
 async def secret_create(cx: OrgContext, wanted: Wanted) -> Secret:
     """Make a secret."""
     return Secret(id=new_id(), secret=f"hush-{wanted.name}")
@@ -66,8 +81,12 @@ async def secret_create(cx: OrgContext, wanted: Wanted) -> Secret:
 async def thing_list(cx: OrgContext, query: PageQuery) -> Page[Made]:
     """List things."""
     after = cx.cursor_position(query.cursor)
-    rows = await cx.tx.rows("SELECT id, name FROM projects WHERE org_id = $1 AND ($2::text IS NULL OR name > $2) "
-                            "ORDER BY name LIMIT $3", cx.org_id, after[0] if after else None, query.limit)
+    rows = await cx.tx.rows(
+        "SELECT id, name FROM projects WHERE org_id = $1 AND ($2::text IS NULL OR name > $2) ORDER BY name LIMIT $3",
+        cx.org_id,
+        after[0] if after else None,
+        query.limit,
+    )
     items = [Made(id=row["id"], name=row["name"]) for row in rows]
     return Page(items=items, next_cursor=cx.next_cursor(items[-1].name) if len(items) == query.limit else None)
 
@@ -85,10 +104,16 @@ class Directory:
         "owner-token": Actor(kind=ActorKind.USER, id=new_id(), name="owner", org_roles={ORG: Role.OWNER}),
         "viewer-token": Actor(kind=ActorKind.USER, id=new_id(), name="viewer", org_roles={ORG: Role.VIEWER}),
         "stranger-token": Actor(kind=ActorKind.USER, id=new_id(), name="stranger", org_roles={OTHER_ORG: Role.OWNER}),
-        "platform-token": Actor(kind=ActorKind.USER, id=new_id(), name="pa",
-                                platform_roles=frozenset({PlatformRole.ADMIN})),
-        "machine-token": Actor(kind=ActorKind.SERVICE_ACCOUNT, id=new_id(), name="m", org_roles={ORG: Role.ADMIN},
-                               allowed_operations=frozenset({"thing_list"})),
+        "platform-token": Actor(
+            kind=ActorKind.USER, id=new_id(), name="pa", platform_roles=frozenset({PlatformRole.ADMIN})
+        ),
+        "machine-token": Actor(
+            kind=ActorKind.SERVICE_ACCOUNT,
+            id=new_id(),
+            name="m",
+            org_roles={ORG: Role.ADMIN},
+            allowed_operations=frozenset({"thing_list"}),
+        ),
     }
 
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
@@ -128,7 +153,8 @@ async def test_a_change_leaves_its_row_one_audit_row_and_its_event(http, superus
     made = UUID(answer.json()["id"])
     audit = await superuser.fetch("SELECT * FROM audit_log WHERE subject_id = $1", made)
     assert [(row["action"], row["org_id"], row["correlation_id"]) for row in audit] == [
-        ("thing.create", ORG, answer.headers["x-correlation-id"])]
+        ("thing.create", ORG, answer.headers["x-correlation-id"])
+    ]
     assert await superuser.fetchval("SELECT count(*) FROM audit_unsealed WHERE audit_id = $1", audit[0]["id"]) == 1
     event = await superuser.fetchrow("SELECT * FROM outbox WHERE subject_id = $1", made)
     assert (event["name"], event["correlation_id"]) == ("org.updated", answer.headers["x-correlation-id"])
@@ -169,13 +195,16 @@ async def test_a_secret_is_shown_once_and_never_stored(http, superuser):
     assert b"hush" not in stored
 
 
-@pytest.mark.parametrize(("who", "status", "code"), [
-    ("nobody", 401, "credential_invalid"),
-    ("viewer", 403, "permission_denied"),
-    ("stranger", 404, "org_missing"),
-    ("machine", 403, "operation_not_in_allow_list"),
-    ("platform", 201, None),
-])
+@pytest.mark.parametrize(
+    ("who", "status", "code"),
+    [
+        ("nobody", 401, "credential_invalid"),
+        ("viewer", 403, "permission_denied"),
+        ("stranger", 404, "org_missing"),
+        ("machine", 403, "operation_not_in_allow_list"),
+        ("platform", 201, None),
+    ],
+)
 async def test_who_may_and_what_the_others_hear(http, who, status, code):
     answer = await make(http, who)
     assert answer.status_code == status
@@ -192,24 +221,28 @@ async def test_another_tenants_organisation_and_none_give_the_same_answer(http):
     assert {**theirs.json()["error"], "correlation_id": ""} == {**none.json()["error"], "correlation_id": ""}
 
 
-@pytest.mark.parametrize(("body", "status", "field"), [
-    ('{"name": "ok", "extra": 1}', 422, "extra"),
-    ('{"name": ""}', 422, "name"),
-    ('{"name": "Not Lower"}', 422, "name"),
-    ('{"count": 1}', 422, "name"),
-    ('{"name": "ok", "count": -1}', 422, "count"),
-    ('{"name": "ok", "count": "3"}', 422, "count"),
-    ('{"name": "ok", "count": 1e400}', 422, "count"),
-    ('{"name": "ok", "count": NaN}', 400, None),
-    ('{"name": "ok", "name": "other"}', 422, "name"),
-    ('{"name": "ok\\u0000"}', 422, "name"),
-    ("[" * 5000, 422, None),
-    ('{"name": ', 400, None),
-    ("", 400, None),
-])
+@pytest.mark.parametrize(
+    ("body", "status", "field"),
+    [
+        ('{"name": "ok", "extra": 1}', 422, "extra"),
+        ('{"name": ""}', 422, "name"),
+        ('{"name": "Not Lower"}', 422, "name"),
+        ('{"count": 1}', 422, "name"),
+        ('{"name": "ok", "count": -1}', 422, "count"),
+        ('{"name": "ok", "count": "3"}', 422, "count"),
+        ('{"name": "ok", "count": 1e400}', 422, "count"),
+        ('{"name": "ok", "count": NaN}', 400, None),
+        ('{"name": "ok", "name": "other"}', 422, "name"),
+        ('{"name": "ok\\u0000"}', 422, "name"),
+        ("[" * 5000, 422, None),
+        ('{"name": ', 400, None),
+        ("", 400, None),
+    ],
+)
 async def test_bad_bodies_are_refused_with_the_field(http, body, status, field):
-    answer = await http.post(f"/t/{ORG}/things", headers=bearer("owner") | {"content-type": "application/json"},
-                             content=body)
+    answer = await http.post(
+        f"/t/{ORG}/things", headers=bearer("owner") | {"content-type": "application/json"}, content=body
+    )
     assert answer.status_code == status, answer.text
     if field:
         assert answer.json()["error"]["details"][0]["field"] == field
@@ -227,10 +260,13 @@ async def test_a_cursor_of_another_list_or_tenant_or_made_up_is_refused(http):
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "cursor_refused")
 
 
-@pytest.mark.parametrize(("headers", "status", "code"), [
-    ({"content-type": "text/plain"}, 415, "content_type_unsupported"),
-    ({"content-type": "application/json", "content-encoding": "gzip"}, 415, "content_encoding_unsupported"),
-])
+@pytest.mark.parametrize(
+    ("headers", "status", "code"),
+    [
+        ({"content-type": "text/plain"}, 415, "content_type_unsupported"),
+        ({"content-type": "application/json", "content-encoding": "gzip"}, 415, "content_encoding_unsupported"),
+    ],
+)
 async def test_a_wrong_content_type_or_encoding_is_refused(http, headers, status, code):
     answer = await http.post(f"/t/{ORG}/things", headers=bearer("owner") | headers, content=b"{}")
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
@@ -246,12 +282,17 @@ async def test_a_body_too_large_is_refused_before_it_is_read(http):
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "body_too_large")
 
 
-@pytest.mark.parametrize(("method", "path", "status", "code"), [
-    ("GET", "/nothing", 404, "route_missing"), ("PUT", "/t/{org}/things", 405, "method_not_allowed"),
-    ("GET", "/t/not-an-id/things", 422, "request_invalid"), ("GET", "/t/{org}/things?limit=0", 422, "request_invalid"),
-    ("GET", "/t/{org}/things?limit=5&limit=6", 422, "request_invalid"),
-    ("GET", "/t/{org}/things?unknown=5", 422, "request_invalid"),
-])
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nothing", 404, "route_missing"),
+        ("PUT", "/t/{org}/things", 405, "method_not_allowed"),
+        ("GET", "/t/not-an-id/things", 422, "request_invalid"),
+        ("GET", "/t/{org}/things?limit=0", 422, "request_invalid"),
+        ("GET", "/t/{org}/things?limit=5&limit=6", 422, "request_invalid"),
+        ("GET", "/t/{org}/things?unknown=5", 422, "request_invalid"),
+    ],
+)
 async def test_wrong_paths_methods_and_queries(http, method, path, status, code):
     answer = await http.request(method, path.format(org=ORG), headers=bearer("owner"))
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)

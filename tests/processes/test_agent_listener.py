@@ -107,8 +107,11 @@ async def test_a_node_renews_with_its_certificate(site: Site):
     node = await site.node()
     answer = await site.renew(node)
     assert answer.status_code == 201, answer.text
-    names = x509.load_pem_x509_certificate(answer.json()["certificate"].encode()).extensions.get_extension_for_class(
-        x509.SubjectAlternativeName).value
+    names = (
+        x509.load_pem_x509_certificate(answer.json()["certificate"].encode())
+        .extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        .value
+    )
     assert list(names) == [x509.UniformResourceIdentifier(f"spiffe://{TRUST_DOMAIN}/node/{node.node_id}")]
 
 
@@ -211,21 +214,26 @@ async def test_a_revoked_certificate_is_refused_and_its_connections_are_closed(s
     writer.close()
 
 
-@pytest.mark.parametrize("names", [
-    ("spiffe://cloud.example/node/{id}", "spiffe://cloud.example/node/{other}"),
-    ("spiffe://cloud.example/node/{id}", "spiffe://cloud.example/node/{id}"),
-    ("spiffe://other.example/node/{id}",),
-    ("spiffe://cloud.example/node/{other}",),
-    ("spiffe://cloud.example/user/{id}",),
-    ("https://cloud.example/node/{id}",),
-], ids=["two nodes", "twice", "another domain", "another node", "another kind", "another scheme"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("spiffe://cloud.example/node/{id}", "spiffe://cloud.example/node/{other}"),
+        ("spiffe://cloud.example/node/{id}", "spiffe://cloud.example/node/{id}"),
+        ("spiffe://other.example/node/{id}",),
+        ("spiffe://cloud.example/node/{other}",),
+        ("spiffe://cloud.example/user/{id}",),
+        ("https://cloud.example/node/{id}",),
+    ],
+    ids=["two nodes", "twice", "another domain", "another node", "another kind", "another scheme"],
+)
 async def test_even_what_our_authority_signed_must_name_its_node(site: Site, names: tuple[str, ...]):
     node, other, key = await site.node(), new_id(), new_key()
     said = tuple(name.format(id=node.node_id, other=other) for name in names)
     assert node.node_id is not None
     async with site.db.transaction(SEES_ALL, "tests") as tx:
         issued = await service._issue(
-            tx, site.pki, Usage.CLIENT, said, public(key), node_id=NodeId(node.node_id), seconds=600)
+            tx, site.pki, Usage.CLIENT, said, public(key), node_id=NodeId(node.node_id), seconds=600
+        )
     assert refusal(await site.renew(Held(issued.chain, key))) == (401, "credential_invalid")
 
 
@@ -236,10 +244,17 @@ async def test_what_our_authority_signed_but_never_issued_names_nobody(site: Sit
     async with site.db.transaction(SEES_ALL, "tests") as tx:
         authority = await service.signer(tx, site.pki)
         chain = await service._chain(tx, node.issued.certificate)
-    der = await site.pki.ca.sign(service._held(authority), Leaf(
-        public_key=public(key), usage=Usage.CLIENT, names=(f"spiffe://{TRUST_DOMAIN}/node/{node.node_id}",),
-        serial=node.leaf.serial_number, not_before=node.leaf.not_valid_before_utc,
-        not_after=node.leaf.not_valid_after_utc))
+    der = await site.pki.ca.sign(
+        service._held(authority),
+        Leaf(
+            public_key=public(key),
+            usage=Usage.CLIENT,
+            names=(f"spiffe://{TRUST_DOMAIN}/node/{node.node_id}",),
+            serial=node.leaf.serial_number,
+            not_before=node.leaf.not_valid_before_utc,
+            not_after=node.leaf.not_valid_after_utc,
+        ),
+    )
     forged = service.pem(der) + chain.partition("-----END CERTIFICATE-----\n")[2]
     assert refusal(await site.renew(Held(forged, key))) == (401, "credential_invalid")
 
@@ -364,7 +379,8 @@ async def test_the_listener_renews_its_own_certificate(site: Site, db: Database)
 async def test_the_program_stops_in_time_while_agents_wait(site: Site, api_processes: Any):
     port = free_port()
     settings = msgspec.structs.replace(
-        site.settings, port=port, public_url=f"http://127.0.0.1:{port}", agent_port=free_port())
+        site.settings, port=port, public_url=f"http://127.0.0.1:{port}", agent_port=free_port()
+    )
     process = api_processes(settings)
     process.start()
     await process.ready()
@@ -375,8 +391,10 @@ async def test_the_program_stops_in_time_while_agents_wait(site: Site, api_proce
         node = await site.node()
         reader, writer = await asyncio.open_connection("127.0.0.1", settings.agent_port, ssl=node.context(trust))
         body = b'{"next_sequence":1,"wait_seconds":30}'
-        writer.write(b"POST /agent/v1/claim HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
-                     b"content-length: %d\r\n\r\n%s" % (len(body), body))
+        writer.write(
+            b"POST /agent/v1/claim HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%s" % (len(body), body)
+        )
         waiting.append((reader, writer))
     await asyncio.sleep(1)
     assert all(not reader.at_eof() for reader, _ in waiting)

@@ -78,7 +78,8 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api")])
         certificate = (
             _builder(subject, self.name, key.public_key(), timedelta(days=1))
-            .add_extension(names, critical=False).sign(self.key, hashes.SHA256())
+            .add_extension(names, critical=False)
+            .sign(self.key, hashes.SHA256())
         )
         chain, secret = folder / f"server-{uuid4().hex}.pem", folder / f"server-{uuid4().hex}.key"
         chain.write_bytes(certificate.public_bytes(Encoding.PEM))
@@ -89,8 +90,12 @@ class Authority:
 def _builder(subject: x509.Name, issuer: x509.Name, key: Any, life: timedelta) -> x509.CertificateBuilder:
     now = clock.now()
     return (
-        x509.CertificateBuilder().subject_name(subject).issuer_name(issuer).public_key(key)
-        .serial_number(x509.random_serial_number()).not_valid_before(now - timedelta(seconds=1))
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(seconds=1))
         .not_valid_after(now + life)
     )
 
@@ -107,8 +112,8 @@ class TaskKey:
 
     def names(self, other: "TaskKey") -> str:
         statement = KeyStatement(
-            key_id=other.key_id, public_key=other.view.public_key, previous_key_id=self.key_id,
-            issued_at=clock.now())
+            key_id=other.key_id, public_key=other.view.public_key, previous_key_id=self.key_id, issued_at=clock.now()
+        )
         return dsse.seal(STATEMENT_TYPE, msgspec.json.encode(statement), self.key_id, self.key).decode()
 
 
@@ -177,14 +182,16 @@ class Plane:
     # people's side ---------------------------------------------------------------------------------------------------
     def enrolled(self, csr: str, node_id: UUID, name: str) -> Enrolled:
         return Enrolled(
-            node_id=node_id, name=name, agent_url=self.url, certificate=self.certify(csr, node_id), trust=self.trust)
+            node_id=node_id, name=name, agent_url=self.url, certificate=self.certify(csr, node_id), trust=self.trust
+        )
 
     def certify(self, csr: str, node_id: UUID) -> CertificateView:
         pem, certificate = self.authority.issue(csr, node_id, self.life)
         self.nodes[node_id].serials.append(certificate.serial_number)
         end = certificate.not_valid_after_utc
         return CertificateView(
-            certificate=pem, serial=f"{certificate.serial_number:x}", not_after=end, renew_after=end - self.life / 2)
+            certificate=pem, serial=f"{certificate.serial_number:x}", not_after=end, renew_after=end - self.life / 2
+        )
 
     def make_node(self, path: Path, name: str = "node-1") -> UUID:
         """A state directory as enrolment leaves it."""
@@ -199,9 +206,17 @@ class Plane:
     def order(self, to: UUID, task: Task, sequence: int, **changes: Any) -> Order:
         now = clock.now()
         made: dict[str, Any] = {
-            "task_id": new_id(), "type": task.TYPE, "version": task.VERSION, "node_id": to, "subject_id": None,
-            "sequence": sequence, "issued_at": now, "expires_at": now + timedelta(minutes=10),
-            "deadline_seconds": task.DEADLINE_SECONDS, "correlation_id": "c", "traceparent": "",
+            "task_id": new_id(),
+            "type": task.TYPE,
+            "version": task.VERSION,
+            "node_id": to,
+            "subject_id": None,
+            "sequence": sequence,
+            "issued_at": now,
+            "expires_at": now + timedelta(minutes=10),
+            "deadline_seconds": task.DEADLINE_SECONDS,
+            "correlation_id": "c",
+            "traceparent": "",
             "arguments": msgspec.Raw(msgspec.json.encode(task)),
         }
         return Order(**(made | changes))

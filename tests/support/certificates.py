@@ -94,7 +94,11 @@ async def enrolled(db: Database, pki: Pki, *, seconds: int = DAY, node_id: UUID 
     async with db.transaction(SEES_ALL, "tests") as tx:
         await tx.run(
             "INSERT INTO nodes (id, name, region, sku_id, state) VALUES ($1, $2, 'eu', $3, 'active') "
-            "ON CONFLICT DO NOTHING", node_id, f"n-{node_id.hex}", new_id())
+            "ON CONFLICT DO NOTHING",
+            node_id,
+            f"n-{node_id.hex}",
+            new_id(),
+        )
         await tx.run("INSERT INTO task_sequences (node_id) VALUES ($1) ON CONFLICT DO NOTHING", node_id)
         token = await service.bootstrap_token_create(tx, node_id, seconds=600)
     async with db.transaction(Sight(), "tests") as tx:
@@ -114,10 +118,13 @@ class Forger:
         self.key = key or new_key()
         self.name = issuer or common_name("forged root")
         self.certificate = self._signed(
-            self.name, self.key.public_key(), [(x509.BasicConstraints(ca=True, path_length=None), True)])
+            self.name, self.key.public_key(), [(x509.BasicConstraints(ca=True, path_length=None), True)]
+        )
 
     def leaf(
-        self, *names: x509.GeneralName, usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
+        self,
+        *names: x509.GeneralName,
+        usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
         serial: int | None = None,
     ) -> Held:
         key = new_key()
@@ -134,8 +141,12 @@ class Forger:
 
     def _signed(self, subject: x509.Name, public: Any, extensions: list[Any], serial: int | None = None) -> Any:
         built = (
-            x509.CertificateBuilder().subject_name(subject).issuer_name(self.name).public_key(public)
-            .serial_number(serial or x509.random_serial_number()).not_valid_before(clock.now() - timedelta(hours=1))
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self.name)
+            .public_key(public)
+            .serial_number(serial or x509.random_serial_number())
+            .not_valid_before(clock.now() - timedelta(hours=1))
             .not_valid_after(clock.now() + timedelta(days=1))
         )
         for extension, critical in extensions:

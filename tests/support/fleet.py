@@ -45,8 +45,14 @@ from tests.support.people import City, Person, city_of, found
 EVERYTHING = Sight(PLATFORM)
 GIB = 1 << 30
 SKU = {
-    "title": "8 × H200", "shape": "gpu_slice", "gpu_vendor": "NVIDIA", "gpu_model": "H200",
-    "gpu_memory_bytes": 141 * GIB, "gpus_per_node": 4, "allowed_gpu_counts": [1, 2, 4], "region": "eu-1",
+    "title": "8 × H200",
+    "shape": "gpu_slice",
+    "gpu_vendor": "NVIDIA",
+    "gpu_model": "H200",
+    "gpu_memory_bytes": 141 * GIB,
+    "gpus_per_node": 4,
+    "allowed_gpu_counts": [1, 2, 4],
+    "region": "eu-1",
     "micros_per_gpu_hour": 3_500_000,
 }
 
@@ -102,42 +108,60 @@ class Agent:
     async def say(self, path: str, body: Any = None, *, method: str = "POST") -> httpx.Response:
         content = None if body is None else msgspec.json.encode(body)
         return await self.client.request(
-            method, "/agent/v1" + path, content=content,
-            headers={"x-test-node": str(self.id), "content-type": "application/json"})
+            method,
+            "/agent/v1" + path,
+            content=content,
+            headers={"x-test-node": str(self.id), "content-type": "application/json"},
+        )
 
     async def claim(self, wait_seconds: int = 0) -> list[Order]:
         """What is to do, and remember that it was seen."""
-        said = found(await self.say(
-            "/claim", {"next_sequence": self.next_sequence, "wait_seconds": wait_seconds}), 200)
+        said = found(await self.say("/claim", {"next_sequence": self.next_sequence, "wait_seconds": wait_seconds}), 200)
         orders = [order_of(envelope) for envelope in said["envelopes"]]
         if orders:
             self.next_sequence = orders[-1].sequence + 1
         return orders
 
     async def heartbeat(self, **changed: Any) -> httpx.Response:
-        return await self.say("/heartbeat", {
-            "boot_id": self.boot_id, "agent_version": "0.1.0", "next_sequence": self.next_sequence,
-            "sent_at": clock.now(), "generation": 1, "accounts": [], **changed})
+        return await self.say(
+            "/heartbeat",
+            {
+                "boot_id": self.boot_id,
+                "agent_version": "0.1.0",
+                "next_sequence": self.next_sequence,
+                "sent_at": clock.now(),
+                "generation": 1,
+                "accounts": [],
+                **changed,
+            },
+        )
 
     async def report(self, task_id: UUID, outcome: str = "done", **more: Any) -> httpx.Response:
         return await self.say(f"/tasks/{task_id}/result", {"outcome": outcome, "ended_at": clock.now(), **more})
 
     async def fault(self, serial: str, *, kind: str = "hardware", code: str = "XID 79", **more: Any) -> httpx.Response:
         return await self.say(
-            "/faults", {"faults": [{"serial": serial, "kind": kind, "code": code, "at": clock.now(), **more}]})
+            "/faults", {"faults": [{"serial": serial, "kind": kind, "code": code, "at": clock.now(), **more}]}
+        )
 
     def topology(self, **changed: Any) -> dict[str, Any]:
         return topology(self.serials, **changed)
 
     def health(self, *, sick: tuple[str, ...] = (), host: bool = True, only: list[str] | None = None) -> dict[str, Any]:
-        return {"health": {
-            "healthy": host and not sick, "checks": [{"name": "disk", "passed": host}],
-            "gpus": [
-                {"serial": serial, "healthy": serial not in sick,
-                 "checks": [{"name": "load", "passed": serial not in sick}]}
-                for serial in (only or self.serials)
-            ],
-        }}
+        return {
+            "health": {
+                "healthy": host and not sick,
+                "checks": [{"name": "disk", "passed": host}],
+                "gpus": [
+                    {
+                        "serial": serial,
+                        "healthy": serial not in sick,
+                        "checks": [{"name": "load", "passed": serial not in sick}],
+                    }
+                    for serial in (only or self.serials)
+                ],
+            }
+        }
 
     async def work(self, **answers: Any) -> list[Order]:
         """Fetch everything and do it well; `health` or `topology` say otherwise."""
@@ -164,13 +188,30 @@ def order_of(envelope: str) -> Order:
 
 def topology(serials: list[str], *, model: str = "NVIDIA H200", **changed: Any) -> dict[str, Any]:
     return {
-        "hostname": "gpu-1", "os": "Debian 12", "kernel": "6.1", "boot_id": "boot-1", "cpu_model": "EPYC",
-        "cpu_count": 64, "memory_bytes": 512 * GIB, "numa_nodes": 2, "iommu": True, "nvmes": [], "fabrics": [],
+        "hostname": "gpu-1",
+        "os": "Debian 12",
+        "kernel": "6.1",
+        "boot_id": "boot-1",
+        "cpu_model": "EPYC",
+        "cpu_count": 64,
+        "memory_bytes": 512 * GIB,
+        "numa_nodes": 2,
+        "iommu": True,
+        "nvmes": [],
+        "fabrics": [],
         "gpus": [
-            {"index": index, "address": f"0000:{index:02x}:00.0", "vendor": "NVIDIA", "model": model, "serial": serial,
-             "memory_bytes": 141 * GIB, "numa": index // 2}
+            {
+                "index": index,
+                "address": f"0000:{index:02x}:00.0",
+                "vendor": "NVIDIA",
+                "model": model,
+                "serial": serial,
+                "memory_bytes": 141 * GIB,
+                "numa": index // 2,
+            }
             for index, serial in enumerate(serials)
-        ], **changed,
+        ],
+        **changed,
     }
 
 
@@ -193,8 +234,11 @@ class Fleet:
 
     async def created(self, **changed: Any) -> Any:
         """A node that waits for its agent."""
-        return await self.city.made(self.admin, "/nodes", {
-            "name": f"n-{new_id().hex[-12:]}", "region": "eu-1", "sku_id": self.sku_id, **changed})
+        return await self.city.made(
+            self.admin,
+            "/nodes",
+            {"name": f"n-{new_id().hex[-12:]}", "region": "eu-1", "sku_id": self.sku_id, **changed},
+        )
 
     async def enrolled(self, **changed: Any) -> Agent:
         """A node in service, past the certificate authority, which has tests of its own."""
@@ -230,7 +274,8 @@ class Fleet:
             async with self.db.read(EVERYTHING) as tx:
                 rows = await tx.rows(
                     "SELECT * FROM outbox WHERE stream = 'PROVISIONING' AND NOT id = ANY($1) ORDER BY id",
-                    list(self.handled))
+                    list(self.handled),
+                )
             if not rows:
                 return
             for row in rows:
@@ -241,9 +286,17 @@ class Fleet:
         kind = EVENT_TYPES[row["name"]]
         event = msgspec.json.decode(row["payload"], type=kind)
         envelope = Envelope(
-            id=row["id"], name=row["name"], version=1, occurred_at=row["created_at"], org_id=None,
-            subject_id=row["subject_id"], actor=row["actor"], correlation_id="", traceparent="",
-            payload=msgspec.Raw(row["payload"].encode()))
+            id=row["id"],
+            name=row["name"],
+            version=1,
+            occurred_at=row["created_at"],
+            org_id=None,
+            subject_id=row["subject_id"],
+            actor=row["actor"],
+            correlation_id="",
+            traceparent="",
+            payload=msgspec.Raw(row["payload"].encode()),
+        )
         for reaction in HANDLERS.reactions():
             if reaction.name.startswith("nodes.") and kind in reaction.events:
                 async with self.db.transaction(EVERYTHING, "test") as tx:
@@ -264,7 +317,8 @@ class Fleet:
     async def events(self, name: str, subject_id: UUID) -> list[Any]:
         async with self.db.read(EVERYTHING) as tx:
             rows = await tx.rows(
-                "SELECT payload FROM outbox WHERE name = $1 AND subject_id = $2 ORDER BY id", name, subject_id)
+                "SELECT payload FROM outbox WHERE name = $1 AND subject_id = $2 ORDER BY id", name, subject_id
+            )
         return [msgspec.json.decode(row["payload"]) for row in rows]
 
 
@@ -279,10 +333,16 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
     async with city_of(db, hints, waiters, site, rules, Addresses(public_url="https://gpuaas.test")) as city:
         city.parts.add(Heartbeats(db, city.policy))
         edge = Edge(
-            db=db, authority=city.authority, agents=NodesByName(), policy=city.policy, cursor_key=master.cursor_key,
-            parts=city.parts)
+            db=db,
+            authority=city.authority,
+            agents=NodesByName(),
+            policy=city.policy,
+            cursor_key=master.cursor_key,
+            parts=city.parts,
+        )
         transport = httpx.ASGITransport(
-            app=AgentDoor(App(REGISTRY, edge, pages={}, agents=True)), raise_app_exceptions=False)
+            app=AgentDoor(App(REGISTRY, edge, pages={}, agents=True)), raise_app_exceptions=False
+        )
 
         async def look(nodes: Any) -> Any:
             async with db.read(EVERYTHING) as tx:

@@ -19,16 +19,28 @@ NODE, KEY = new_id(), Ed25519PrivateKey.generate()
 KEYS = {"k1": KEY.public_key()}
 NOW = clock.now()
 TASKS: list[Task] = [
-    Inspect(), HealthCheck(serials=["a"], load=True), Drain(), UserRevoke(login="gada"),
+    Inspect(),
+    HealthCheck(serials=["a"], load=True),
+    Drain(),
+    UserRevoke(login="gada"),
     UserProvision(login="gada", ssh_keys=[], gpus=["a", "b"]),
 ]
 
 
 def order(task: Task = TASKS[0], **changes: Any) -> Order:
     made: dict[str, Any] = {
-        "task_id": new_id(), "type": task.TYPE, "version": 1, "node_id": NODE, "subject_id": None, "sequence": 5,
-        "issued_at": NOW, "expires_at": NOW + timedelta(minutes=10), "deadline_seconds": 60, "correlation_id": "c",
-        "traceparent": "", "arguments": msgspec.Raw(msgspec.json.encode(task)),
+        "task_id": new_id(),
+        "type": task.TYPE,
+        "version": 1,
+        "node_id": NODE,
+        "subject_id": None,
+        "sequence": 5,
+        "issued_at": NOW,
+        "expires_at": NOW + timedelta(minutes=10),
+        "deadline_seconds": 60,
+        "correlation_id": "c",
+        "traceparent": "",
+        "arguments": msgspec.Raw(msgspec.json.encode(task)),
     }
     return Order(**(made | changes))
 
@@ -74,18 +86,21 @@ def test_a_shortened_or_lengthened_envelope_is_refused(cut: int) -> None:
             follow(changed)
 
 
-@pytest.mark.parametrize(("changes", "code"), [
-    ({"node_id": new_id()}, "other_node"),
-    ({"type": "node.explode"}, "unknown_type"),
-    ({"version": 2}, "unknown_version"),
-    ({"sequence": 4}, "out_of_sequence"),
-    ({"issued_at": NOW - timedelta(hours=1), "expires_at": NOW - timedelta(minutes=50)}, "expired"),
-    ({"issued_at": NOW + timedelta(hours=1), "expires_at": NOW + timedelta(minutes=70)}, "not_yet"),
-    ({"expires_at": NOW + timedelta(days=1)}, "bad_life"),
-    ({"issued_at": NOW.replace(tzinfo=None)}, "bad_life"),
-    ({"arguments": msgspec.Raw(b'{"unheard":1}')}, "bad_arguments"),
-    ({"arguments": msgspec.Raw(b"[]")}, "bad_arguments"),
-])
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"node_id": new_id()}, "other_node"),
+        ({"type": "node.explode"}, "unknown_type"),
+        ({"version": 2}, "unknown_version"),
+        ({"sequence": 4}, "out_of_sequence"),
+        ({"issued_at": NOW - timedelta(hours=1), "expires_at": NOW - timedelta(minutes=50)}, "expired"),
+        ({"issued_at": NOW + timedelta(hours=1), "expires_at": NOW + timedelta(minutes=70)}, "not_yet"),
+        ({"expires_at": NOW + timedelta(days=1)}, "bad_life"),
+        ({"issued_at": NOW.replace(tzinfo=None)}, "bad_life"),
+        ({"arguments": msgspec.Raw(b'{"unheard":1}')}, "bad_arguments"),
+        ({"arguments": msgspec.Raw(b"[]")}, "bad_arguments"),
+    ],
+)
 def test_a_signed_order_that_is_not_to_be_followed_is_refused_with_its_reason(
     changes: dict[str, Any], code: str
 ) -> None:

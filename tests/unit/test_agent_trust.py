@@ -13,7 +13,8 @@ def trusted() -> Trust:
 
 def view(keys: list[TaskKey], statements: list[str], authorities: list[str] | None = None) -> TrustView:
     return TrustView(
-        authorities=authorities or [ROOT.pem], task_keys=[key.view for key in keys], key_statements=statements)
+        authorities=authorities or [ROOT.pem], task_keys=[key.view for key in keys], key_statements=statements
+    )
 
 
 def test_a_key_that_is_only_served_is_not_trusted() -> None:

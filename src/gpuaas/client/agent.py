@@ -123,6 +123,10 @@ def _refusal(answer: Answer) -> ApiError:
         message = f"the agents' listener answered {answer.status} in a way it does not"
         return ApiError(answer.status, "not_from_the_api", message, retry_after=retry_after)
     return ApiError(
-        answer.status, said.code, said.message, details=said.details, correlation_id=said.correlation_id,
+        answer.status,
+        said.code,
+        said.message,
+        details=said.details,
+        correlation_id=said.correlation_id,
         retry_after=retry_after,
     )

@@ -42,7 +42,9 @@ class Connection:
     @property
     def reusable(self) -> bool:
         return (
-            self._http.our_state is h11.IDLE and not self._reader.at_eof() and self._reader.exception() is None
+            self._http.our_state is h11.IDLE
+            and not self._reader.at_eof()
+            and self._reader.exception() is None
             and not self._writer.is_closing()
         )
 
@@ -180,7 +182,8 @@ class Pool:
         with self._translated():
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(
-                    self._name, self._port, ssl=self._tls, server_hostname=self._name)
+                    self._name, self._port, ssl=self._tls, server_hostname=self._name
+                )
         return Connection(reader, writer, generation)
 
     def _drop_stale(self) -> None:

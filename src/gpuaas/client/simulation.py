@@ -17,8 +17,7 @@ def ask(sockets: list[Path], request: ControlRequest) -> ControlAnswer:
     good = [answer for answer in answers if answer.ok]
     if not good:
         return answers[0] if answers else ControlAnswer(ok=False, message="there is no simulated fleet here")
-    return ControlAnswer(
-        ok=True, message=good[0].message, nodes=[node for answer in good for node in answer.nodes])
+    return ControlAnswer(ok=True, message=good[0].message, nodes=[node for answer in good for node in answer.nodes])
 
 
 def sockets_in(folder: Path) -> list[Path]:

@@ -47,9 +47,7 @@ class CertificateAuthority(Protocol):
         """A new root."""
         ...
 
-    async def intermediate(
-        self, parent: Authority, authority_id: UUID, subject: str, validity: Validity
-    ) -> Authority:
+    async def intermediate(self, parent: Authority, authority_id: UUID, subject: str, validity: Validity) -> Authority:
         """A new authority that signs leaves, certified by a root."""
         ...
 

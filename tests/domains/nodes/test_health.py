@@ -88,8 +88,10 @@ async def test_a_gpu_returns_only_through_the_check_under_load_that_was_asked_fo
     back = (await fleet.slots(agent))[serial]
     assert (back["sellable"], back["quarantine"], back["strikes"]) == (True, None, 1)
     assert len(await fleet.events("slot.returned", back["id"])) == 1
-    assert refusal(await fleet.city.ask(
-        fleet.admin, "POST", f"/slots/{slot['id']}/return", {"reason": "again"})) == (409, "slot_not_quarantined")
+    assert refusal(await fleet.city.ask(fleet.admin, "POST", f"/slots/{slot['id']}/return", {"reason": "again"})) == (
+        409,
+        "slot_not_quarantined",
+    )
 
 
 async def test_a_fault_during_the_check_makes_it_worthless(fleet: Fleet):
@@ -163,15 +165,24 @@ async def test_an_operators_quarantine_is_no_strike_and_needs_him_for_the_return
     assert (said["sellable"], said["strikes"], said["quarantine"]["detail"]) == (False, 0, "to be replaced")
     again = await fleet.city.ask(fleet.admin, "POST", f"/slots/{slot_id}/quarantine", {"reason": "again"})
     assert refusal(again) == (409, "slot_quarantined")
-    assert refusal(await fleet.city.ask(
-        fleet.admin, "POST", f"/slots/{new_id()}/quarantine", {"reason": "none"})) == (404, "slot_missing")
+    assert refusal(await fleet.city.ask(fleet.admin, "POST", f"/slots/{new_id()}/quarantine", {"reason": "none"})) == (
+        404,
+        "slot_missing",
+    )
 
 
 # the circuit breaker -------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("outcomes", "trips"), [
-    (["failed", "failed"], True), (["failed", "done", "failed"], False), (["failed"], False),
-    (["done", "failed", "failed"], True), (["failed", "timed_out"], True), (["refused", "refused"], False),
-])
+@pytest.mark.parametrize(
+    ("outcomes", "trips"),
+    [
+        (["failed", "failed"], True),
+        (["failed", "done", "failed"], False),
+        (["failed"], False),
+        (["done", "failed", "failed"], True),
+        (["failed", "timed_out"], True),
+        (["refused", "refused"], False),
+    ],
+)
 async def test_two_failed_provisions_in_a_row_take_the_node_out(fleet: Fleet, outcomes: list[str], trips: bool):
     agent = await fleet.ready()
     for outcome in outcomes:
@@ -247,9 +258,13 @@ async def test_slots_are_listed_by_whether_they_can_be_sold_page_by_page(fleet: 
 async def test_metrics_count_once_and_are_shown_newest_first(fleet: Fleet):
     agent = await fleet.ready()
     now = clock.now()
-    batch = {"batch_id": str(new_id()), "samples": [
-        {"at": now - timedelta(seconds=n), "values": {"host.load1": float(n), "gpu.S1.temperature_c": 61.5}}
-        for n in range(20)]}
+    batch = {
+        "batch_id": str(new_id()),
+        "samples": [
+            {"at": now - timedelta(seconds=n), "values": {"host.load1": float(n), "gpu.S1.temperature_c": 61.5}}
+            for n in range(20)
+        ],
+    }
     for _ in range(3):
         found(await agent.say("/metrics", batch), 200)
     shown = await fleet.city.get(fleet.admin, f"/nodes/{agent.id}/metrics", limit=5)
@@ -268,13 +283,13 @@ async def test_history_and_metrics_end_with_their_retention(fleet: Fleet, superu
         old = floor_id(long_ago + timedelta(seconds=number))
         first = f"SELECT min(id::text)::uuid FROM {table} WHERE node_id = $1"
         await superuser.execute(f"UPDATE {table} SET id = $2 WHERE id = ({first})", agent.id, old)
-    await superuser.execute(
-        "UPDATE node_metric_batches SET received_at = $2 WHERE node_id = $1", agent.id, long_ago)
+    await superuser.execute("UPDATE node_metric_batches SET received_at = $2 WHERE node_id = $1", agent.id, long_ago)
     count = (
         "SELECT (SELECT count(*) FROM node_health WHERE node_id = $1), "
         "(SELECT count(*) FROM gpu_faults WHERE node_id = $1), "
         "(SELECT count(*) FROM node_metrics WHERE node_id = $1), "
-        "(SELECT count(*) FROM node_metric_batches WHERE node_id = $1)")
+        "(SELECT count(*) FROM node_metric_batches WHERE node_id = $1)"
+    )
     before = tuple(await superuser.fetchrow(count, agent.id))
     for prune in (handlers.health_prune, metrics.metrics_prune, task_handlers.tasks_prune):
         await prune(fleet.city.parts)

@@ -103,7 +103,8 @@ async def test_the_same_result_again_has_the_same_answer_and_another_is_refused(
     for _ in range(3):
         assert found(await agent.say(f"/tasks/{task_id}/result", good), 200) == first
     for other in (
-        good | {"ended_at": "2026-01-01T00:00:01Z"}, good | {"log": "more"},
+        good | {"ended_at": "2026-01-01T00:00:01Z"},
+        good | {"log": "more"},
         {"outcome": "failed", "reason": "no, it failed", "ended_at": NOW},
     ):
         assert refusal(await agent.say(f"/tasks/{task_id}/result", other)) == (409, "task_reported")
@@ -113,8 +114,7 @@ async def test_the_same_result_again_has_the_same_answer_and_another_is_refused(
 
 async def test_twenty_different_results_at_once_are_one(fleet: Fleet):
     agent, task_id = await working(fleet)
-    answers = await asyncio.gather(*(
-        agent.report(task_id, "failed", reason=f"reason {n}") for n in range(20)))
+    answers = await asyncio.gather(*(agent.report(task_id, "failed", reason=f"reason {n}") for n in range(20)))
     codes = sorted(answer.status_code for answer in answers)
     assert codes == [200] + [409] * 19
     assert len(await fleet.events("task.ended", task_id)) == 1
@@ -141,9 +141,20 @@ async def test_a_task_that_was_not_handed_over_cannot_be_reported(fleet: Fleet):
     assert [order.task_id for order in await agent.claim()] == [UUID(queued["id"])]
 
 
-@pytest.mark.parametrize("result", [
-    None, {}, [], {"topology": None}, {"topology": {}}, {"health": {}}, {"topology": "x" * 1000}, 7, "done",
-])
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        {},
+        [],
+        {"topology": None},
+        {"topology": {}},
+        {"health": {}},
+        {"topology": "x" * 1000},
+        7,
+        "done",
+    ],
+)
 async def test_a_result_that_is_not_its_types_is_refused_and_changes_nothing(fleet: Fleet, result: Any):
     agent, task_id = await working(fleet)
     before = await row(fleet, task_id)
@@ -167,8 +178,11 @@ async def test_phases_are_bounded_and_told_again_count_once(fleet: Fleet):
     start = clock.now()
 
     def phases(first: int, count: int) -> dict[str, Any]:
-        return {"phases": [
-            {"name": "step", "at": start + timedelta(seconds=first + n), "detail": "x" * 500} for n in range(count)]}
+        return {
+            "phases": [
+                {"name": "step", "at": start + timedelta(seconds=first + n), "detail": "x" * 500} for n in range(count)
+            ]
+        }
 
     assert (await agent.say(f"/tasks/{task_id}/phases", phases(0, 51))).status_code == 422
     for _ in range(2):
@@ -181,31 +195,75 @@ async def test_phases_are_bounded_and_told_again_count_once(fleet: Fleet):
 
 # absurd --------------------------------------------------------------------------------------------------------------
 HEARTBEAT: dict[str, Any] = {
-    "boot_id": "b", "agent_version": "1", "next_sequence": 1, "sent_at": NOW, "generation": 0, "accounts": []}
+    "boot_id": "b",
+    "agent_version": "1",
+    "next_sequence": 1,
+    "sent_at": NOW,
+    "generation": 0,
+    "accounts": [],
+}
 FAULT: dict[str, Any] = {"serial": "S1", "kind": "hardware", "code": "XID 79", "at": NOW}
 ABSURD: list[tuple[str, Any]] = [
-    *(("/heartbeat", HEARTBEAT | change) for change in (
-        {"next_sequence": 0}, {"next_sequence": -1}, {"next_sequence": 1 << 60}, {"next_sequence": "1"},
-        {"sent_at": "2026-01-01T00:00:00"}, {"sent_at": "9999-12-31T23:59:59-14:00"},
-        {"sent_at": "0001-01-01T00:00:00+14:00"}, {"generation": -1}, {"boot_id": ""}, {"boot_id": "x" * 101},
-        {"accounts": ["root;rm -rf /"]}, {"accounts": ["a,b"]}, {"accounts": ["x"] * 1001}, {"accounts": ["a\0"]},
-        {"node_id": str(new_id())}, {"agent_version": "v" * 61},
-    )),
-    *(("/claim", {"next_sequence": 1, "wait_seconds": 0} | change) for change in (
-        {"wait_seconds": 31}, {"wait_seconds": -1}, {"next_sequence": 0}, {"next_sequence": 1 << 54}, {"node_id": "x"},
-    )),
-    *(("/faults", {"faults": [FAULT | change]}) for change in (
-        {"at": "2026-01-01T00:00:00"}, {"at": "9999-12-31T23:59:59-14:00"}, {"serial": ""}, {"serial": "x" * 101},
-        {"kind": "cosmic"}, {"code": "x" * 41}, {"detail": "x" * 501}, {"detail": "\0"}, {"node_id": "x"},
-    )),
+    *(
+        ("/heartbeat", HEARTBEAT | change)
+        for change in (
+            {"next_sequence": 0},
+            {"next_sequence": -1},
+            {"next_sequence": 1 << 60},
+            {"next_sequence": "1"},
+            {"sent_at": "2026-01-01T00:00:00"},
+            {"sent_at": "9999-12-31T23:59:59-14:00"},
+            {"sent_at": "0001-01-01T00:00:00+14:00"},
+            {"generation": -1},
+            {"boot_id": ""},
+            {"boot_id": "x" * 101},
+            {"accounts": ["root;rm -rf /"]},
+            {"accounts": ["a,b"]},
+            {"accounts": ["x"] * 1001},
+            {"accounts": ["a\0"]},
+            {"node_id": str(new_id())},
+            {"agent_version": "v" * 61},
+        )
+    ),
+    *(
+        ("/claim", {"next_sequence": 1, "wait_seconds": 0} | change)
+        for change in (
+            {"wait_seconds": 31},
+            {"wait_seconds": -1},
+            {"next_sequence": 0},
+            {"next_sequence": 1 << 54},
+            {"node_id": "x"},
+        )
+    ),
+    *(
+        ("/faults", {"faults": [FAULT | change]})
+        for change in (
+            {"at": "2026-01-01T00:00:00"},
+            {"at": "9999-12-31T23:59:59-14:00"},
+            {"serial": ""},
+            {"serial": "x" * 101},
+            {"kind": "cosmic"},
+            {"code": "x" * 41},
+            {"detail": "x" * 501},
+            {"detail": "\0"},
+            {"node_id": "x"},
+        )
+    ),
     ("/faults", {"faults": []}),
     ("/faults", {"faults": [FAULT] * 65}),
-    *(("/metrics", {"batch_id": str(new_id()), "samples": samples}) for samples in (
-        [], [{"at": "2026-01-01T00:00:00", "values": {}}], [{"at": NOW, "values": {"x" * 121: 1.0}}],
-        [{"at": NOW, "values": {"a": "1"}}], [{"at": NOW, "values": {"a": None}}],
-        [{"at": NOW, "values": {str(n): 1.0 for n in range(1001)}}], [{"at": NOW, "values": {"a\0": 1.0}}],
-        [{"at": "9999-12-31T23:59:59-14:00", "values": {"a": 1.0}}],
-    )),
+    *(
+        ("/metrics", {"batch_id": str(new_id()), "samples": samples})
+        for samples in (
+            [],
+            [{"at": "2026-01-01T00:00:00", "values": {}}],
+            [{"at": NOW, "values": {"x" * 121: 1.0}}],
+            [{"at": NOW, "values": {"a": "1"}}],
+            [{"at": NOW, "values": {"a": None}}],
+            [{"at": NOW, "values": {str(n): 1.0 for n in range(1001)}}],
+            [{"at": NOW, "values": {"a\0": 1.0}}],
+            [{"at": "9999-12-31T23:59:59-14:00", "values": {"a": 1.0}}],
+        )
+    ),
     ("/metrics", {"batch_id": "not an id", "samples": [{"at": NOW, "values": {}}]}),
 ]
 
@@ -215,7 +273,8 @@ async def test_absurd_reports_are_refused_and_leave_nothing(fleet: Fleet, path: 
     agent = await fleet.enrolled()
     counted = (
         "SELECT (SELECT count(*) FROM gpu_faults), (SELECT count(*) FROM node_metrics), "
-        "(SELECT count(*) FROM node_heartbeats)")
+        "(SELECT count(*) FROM node_heartbeats)"
+    )
     async with fleet.db.read(EVERYTHING) as tx:
         before = tuple(await tx.row(counted) or ())
     answer = await agent.say(path, body)
@@ -266,7 +325,9 @@ async def test_an_agent_that_does_not_believe_an_order_does_not_have_to_remember
     agent, task_id = await working(fleet)
     found(await agent.report(task_id, "refused", code="bad_signature", reason="not trusted"), 200)
     assert found(await agent.say("/claim", {"next_sequence": agent.next_sequence - 1, "wait_seconds": 0}), 200) == {
-        "envelopes": [], "cancelled": []}
+        "envelopes": [],
+        "cancelled": [],
+    }
     assert (await fleet.node(agent))["quarantine"] is None
 
 

@@ -15,7 +15,8 @@ from tests.support.people import found, refusal
 
 async def silent_for(superuser: Any, agent: Agent, seconds: int) -> None:
     await superuser.execute(
-        "UPDATE node_heartbeats SET seen_at = now() - make_interval(secs => $2) WHERE node_id = $1", agent.id, seconds)
+        "UPDATE node_heartbeats SET seen_at = now() - make_interval(secs => $2) WHERE node_id = $1", agent.id, seconds
+    )
 
 
 async def test_a_silent_node_is_unknown_then_lost_and_recovers_by_itself(fleet: Fleet, superuser: Any):
@@ -128,7 +129,8 @@ async def test_heartbeats_stay_on_their_page(fleet: Fleet, superuser: Any):
     """Written again and again: nearly every update finds room beside the old row, and no index is touched."""
     agents = [await fleet.enrolled() for _ in range(5)]
     before = await superuser.fetchrow(
-        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'node_heartbeats'")
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'node_heartbeats'"
+    )
     for _ in range(8):
         await asyncio.gather(*(agent.heartbeat() for agent in agents))
     async with fleet.db.read(EVERYTHING) as tx:
@@ -136,7 +138,8 @@ async def test_heartbeats_stay_on_their_page(fleet: Fleet, superuser: Any):
     await asyncio.sleep(1.2)
     await superuser.execute("SELECT pg_stat_clear_snapshot()")
     after = await superuser.fetchrow(
-        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'node_heartbeats'")
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'node_heartbeats'"
+    )
     updated = after["n_tup_upd"] - before["n_tup_upd"]
     if updated:
         assert (after["n_tup_hot_upd"] - before["n_tup_hot_upd"]) / updated > 0.9

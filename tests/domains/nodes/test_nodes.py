@@ -52,7 +52,8 @@ async def test_enrolling_again_needs_an_operator_and_ends_what_was(fleet: Fleet)
     again = await fleet.order(f"/nodes/{made['id']}/reenrol", {"reason": "a new disk"}, 201)
     async with fleet.db.read(EVERYTHING) as tx:
         live = await tx.value(
-            "SELECT count(*) FROM certificates WHERE node_id = $1 AND revoked_at IS NULL", again["node"]["id"])
+            "SELECT count(*) FROM certificates WHERE node_id = $1 AND revoked_at IS NULL", again["node"]["id"]
+        )
     assert live == 0
     found(await enrol(fleet, again["token"]), 201)
     [first, second] = await fleet.events("node.enrolled", made["id"])
@@ -61,8 +62,11 @@ async def test_enrolling_again_needs_an_operator_and_ends_what_was(fleet: Fleet)
 
 async def test_a_removed_nodes_token_makes_nothing_and_its_name_is_free(fleet: Fleet):
     made = await fleet.created(name="short-lived")
-    assert refusal(await fleet.city.ask(fleet.admin, "POST", "/nodes", {
-        "name": "short-lived", "region": "eu-1", "sku_id": fleet.sku_id})) == (409, "node_name_taken")
+    assert refusal(
+        await fleet.city.ask(
+            fleet.admin, "POST", "/nodes", {"name": "short-lived", "region": "eu-1", "sku_id": fleet.sku_id}
+        )
+    ) == (409, "node_name_taken")
     found(await fleet.city.ask(fleet.admin, "DELETE", f"/nodes/{made['id']}"), 200)
     assert refusal(await enrol(fleet, made["token"])) == (401, "bootstrap_token_refused")
     assert refusal(await fleet.city.ask(fleet.admin, "GET", f"/nodes/{made['id']}")) == (404, "node_missing")
@@ -71,7 +75,8 @@ async def test_a_removed_nodes_token_makes_nothing_and_its_name_is_free(fleet: F
 
 async def test_a_node_is_of_a_sku_that_exists(fleet: Fleet):
     answer = await fleet.city.ask(
-        fleet.admin, "POST", "/nodes", {"name": "no-sku", "region": "eu-1", "sku_id": str(new_id())})
+        fleet.admin, "POST", "/nodes", {"name": "no-sku", "region": "eu-1", "sku_id": str(new_id())}
+    )
     assert refusal(answer) == (404, "sku_missing")
 
 
@@ -130,8 +135,13 @@ async def test_labels_and_tags_are_replaced_and_bounded(fleet: Fleet):
     changed = found(await fleet.city.ask(fleet.admin, "PATCH", path, {"labels": {"row": "2"}}), 200)
     assert (changed["labels"], changed["tags"]) == ({"row": "2"}, ["spare"])
     for bad in (
-        {"labels": {f"k{n}": "v" for n in range(65)}}, {"labels": {"a b": "v"}}, {"labels": {"a": "v\n"}},
-        {"tags": ["x"] * 65}, {"tags": [""]}, {"address": "http://x/;rm"}, {"labels": {"a": 1}},
+        {"labels": {f"k{n}": "v" for n in range(65)}},
+        {"labels": {"a b": "v"}},
+        {"labels": {"a": "v\n"}},
+        {"tags": ["x"] * 65},
+        {"tags": [""]},
+        {"address": "http://x/;rm"},
+        {"labels": {"a": 1}},
     ):
         assert (await fleet.city.ask(fleet.admin, "PATCH", path, bad)).status_code == 422
 
@@ -151,9 +161,9 @@ BREAKS = {
     "invariant_15_one_result": "UPDATE tasks SET reported_by = gen_random_uuid() WHERE id = $1",
     "invariant_20_tasks_signed_while_valid": "UPDATE tasks SET issued_at = issued_at - interval '1 year' WHERE id = $1",
     "invariant_36_live_nodes_speak": "UPDATE node_heartbeats h SET seen_at = now() - interval '1 hour' "
-                                     "FROM tasks t WHERE t.node_id = h.node_id AND t.id = $1",
+    "FROM tasks t WHERE t.node_id = h.node_id AND t.id = $1",
     "invariant_37_slots_of_nodes": "UPDATE slots s SET node_id = gen_random_uuid() "
-                                   "FROM tasks t WHERE t.node_id = s.node_id AND t.id = $1",
+    "FROM tasks t WHERE t.node_id = s.node_id AND t.id = $1",
 }
 
 
@@ -170,6 +180,10 @@ async def test_every_invariant_of_the_fleet_holds_and_can_break(fleet: Fleet, su
     await superuser.execute(BREAKS[view], task_id)
     assert await superuser.fetchval(about, subjects) > 0
     await broken.rollback()
-    views = {row["viewname"] for row in await superuser.fetch(
-        "SELECT viewname FROM pg_views WHERE viewname ~ '^invariant_(14_tasks|15|20_tasks|36|37)'")}
+    views = {
+        row["viewname"]
+        for row in await superuser.fetch(
+            "SELECT viewname FROM pg_views WHERE viewname ~ '^invariant_(14_tasks|15|20_tasks|36|37)'"
+        )
+    }
     assert views == set(BREAKS)

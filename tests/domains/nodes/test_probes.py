@@ -16,20 +16,51 @@ from tests.support.fleet import Fleet
 EVERYWHERE = networks("0.0.0.0/0,::/0")
 
 
-@pytest.mark.parametrize("address", [
-    "127.0.0.1", "127.8.9.1", "::1", "0.0.0.0", "::", "169.254.169.254", "169.254.1.1", "fe80::1", "fe80::1%eth0",
-    "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16",
-    "192.0.0.192", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1",
-    "not an address", "", "127.0.0.1.nip.io",
-])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.8.9.1",
+        "::1",
+        "0.0.0.0",
+        "::",
+        "169.254.169.254",
+        "169.254.1.1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "224.0.0.1",
+        "ff02::1",
+        "255.255.255.255",
+        "240.0.0.1",
+        "fd00:ec2::254",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::7f00:1",
+        "2002:7f00:1::",
+        "::7f00:1",
+        "not an address",
+        "",
+        "127.0.0.1.nip.io",
+    ],
+)
 def test_some_addresses_are_never_probed_whatever_is_allowed(address: str) -> None:
     assert why_not(address, EVERYWHERE) != ""
 
 
-@pytest.mark.parametrize(("address", "allowed"), [
-    ("10.1.2.3", True), ("192.168.7.7", False), ("8.8.8.8", False), ("::ffff:10.1.2.3", True), ("fd12::1", True),
-    ("2001:4860::8888", False),
-])
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("10.1.2.3", True),
+        ("192.168.7.7", False),
+        ("8.8.8.8", False),
+        ("::ffff:10.1.2.3", True),
+        ("fd12::1", True),
+        ("2001:4860::8888", False),
+    ],
+)
 def test_of_the_others_only_those_in_allowed_networks(address: str, allowed: bool) -> None:
     assert (why_not(address, networks("10.0.0.0/8, fd12::/16")) == "") is allowed
 
@@ -61,9 +92,15 @@ async def test_a_name_that_changes_between_check_and_connection_leads_nowhere_el
     assert (view.reached, view.address, names.connected) == (True, "10.0.0.5", ["10.0.0.5"])
 
 
-@pytest.mark.parametrize("answer", [
-    ["127.0.0.1"], ["10.0.0.5", "127.0.0.1"], ["10.0.0.5", "::ffff:169.254.169.254"], [],
-])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ["127.0.0.1"],
+        ["10.0.0.5", "127.0.0.1"],
+        ["10.0.0.5", "::ffff:169.254.169.254"],
+        [],
+    ],
+)
 async def test_a_name_one_of_whose_addresses_may_not_be_probed_is_not_probed_at_all(fleet: Fleet, answer: list[str]):
     agent = await fleet.enrolled(address="gpu-1.example.com")
     names = Names(answer)

@@ -37,13 +37,23 @@ EVERY_TYPE: list[tuple[Any, dict[str, Any]]] = [
     (Inspect(), {}),
     (HealthCheck(), {}),
     (UserProvision(login="gabc", ssh_keys=[SSH_KEY], gpus=[]), {"uid": 60001, "home": "/home/gabc"}),
-    (UserRevoke(login="gabc"), {"existed": True, "ended_processes": 2, "left": {
-        "processes": 0, "files": 0, "timers": 0, "ipc": 0, "sessions": 0}}),
+    (
+        UserRevoke(login="gabc"),
+        {
+            "existed": True,
+            "ended_processes": 2,
+            "left": {"processes": 0, "files": 0, "timers": 0, "ipc": 0, "sessions": 0},
+        },
+    ),
     (Drain(), {"accounts": []}),
-    (Sanitise(serials=["S1"]), {"cleanings": [
-        {"target": "S1", "method": "reset", "clean": True, "evidence": "ok", "at": NOW}]}),
-    (AgentUpdate(version="2", digest="sha256:" + "0" * 64, artifact_id=UUID(int=7)), {
-        "version": "2", "rolled_back": False}),
+    (
+        Sanitise(serials=["S1"]),
+        {"cleanings": [{"target": "S1", "method": "reset", "clean": True, "evidence": "ok", "at": NOW}]},
+    ),
+    (
+        AgentUpdate(version="2", digest="sha256:" + "0" * 64, artifact_id=UUID(int=7)),
+        {"version": "2", "rolled_back": False},
+    ),
 ]
 
 
@@ -221,8 +231,10 @@ async def test_before_it_is_fetched_a_task_is_cancelled_at_once(fleet: Fleet):
     said = await fleet.order(f"/tasks/{task_id}/cancel", {"reason": "not wanted"}, 200)
     assert said["state"] == "cancelled"
     assert await agent.claim() == []
-    assert refusal(await fleet.city.ask(
-        fleet.admin, "POST", f"/tasks/{task_id}/cancel", {"reason": "again"})) == (409, "task_ended")
+    assert refusal(await fleet.city.ask(fleet.admin, "POST", f"/tasks/{task_id}/cancel", {"reason": "again"})) == (
+        409,
+        "task_ended",
+    )
 
 
 async def test_after_that_its_node_is_asked_once_and_its_report_says_what_came_of_it(fleet: Fleet):
@@ -230,8 +242,7 @@ async def test_after_that_its_node_is_asked_once_and_its_report_says_what_came_o
     task_id = await ask(fleet, agent, Inspect())
     await fleet.sign()
     await agent.claim()
-    waiting = asyncio.create_task(
-        agent.say("/claim", {"next_sequence": agent.next_sequence, "wait_seconds": 10}))
+    waiting = asyncio.create_task(agent.say("/claim", {"next_sequence": agent.next_sequence, "wait_seconds": 10}))
     await asyncio.sleep(0.1)
     said = await fleet.order(f"/tasks/{task_id}/cancel", {"reason": "not wanted"}, 200)
     assert (said["state"], said["cancel_requested"]) == ("delivered", True)
@@ -299,7 +310,8 @@ async def test_a_key_follows_another_only_by_its_word_and_both_are_believed_for_
     trust = found(await agent.say("/trust", method="GET"), 200)
     assert [key["key_id"] for key in trust["task_keys"]] == [old.key_id, new.key_id]
     payload, signed_by = dsse.unseal(
-        trust["key_statements"][-1].encode(), STATEMENT_TYPE, {old.key_id: _public(old.public_key)})
+        trust["key_statements"][-1].encode(), STATEMENT_TYPE, {old.key_id: _public(old.public_key)}
+    )
     statement = msgspec.json.decode(payload, type=KeyStatement)
     assert (statement.key_id, statement.public_key, signed_by) == (new.key_id, new.public_key, old.key_id)
     await superuser.execute("UPDATE task_keys SET valid_until = now() WHERE key_id = $1", old.key_id)

@@ -143,7 +143,8 @@ async def test_the_invariant_names_what_was_signed_or_accepted_outside_of_its_ti
         await connection.execute("UPDATE certificates SET used_at = not_after + interval '1 hour'")
         assert [row["problem"] for row in await connection.fetch(look)] == ["accepted outside of its time"]
         await connection.execute(
-            "UPDATE certificate_authorities SET retired_at = now() - interval '1 hour' WHERE kind = 'intermediate'")
+            "UPDATE certificate_authorities SET retired_at = now() - interval '1 hour' WHERE kind = 'intermediate'"
+        )
         assert len(await connection.fetch(look)) == 2
         await connection.close()
         await db.close()
@@ -153,7 +154,9 @@ async def test_what_ended_long_ago_is_forgotten(db, pki, superuser):
     node = await enrolled(db, pki)
     await superuser.execute(
         "UPDATE certificates SET not_before = now() - interval '3 days', not_after = now() - interval '2 days' "
-        "WHERE node_id = $1", node.node_id)
+        "WHERE node_id = $1",
+        node.node_id,
+    )
     async with db.transaction(SEES_ALL, "tests") as tx:
         assert await service.expired_prune(tx, 3) == 0
         assert await service.expired_prune(tx, 1) == 1

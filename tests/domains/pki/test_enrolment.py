@@ -68,7 +68,8 @@ async def test_expired_unknown_and_replaced_tokens_are_refused_alike(db, pki, su
     await superuser.execute(
         "UPDATE bootstrap_tokens SET created_at = created_at - interval '1 hour', "
         "expires_at = now() - interval '1 second' "
-        "WHERE id = (SELECT id FROM bootstrap_tokens ORDER BY id DESC OFFSET 1 LIMIT 1)")
+        "WHERE id = (SELECT id FROM bootstrap_tokens ORDER BY id DESC OFFSET 1 LIMIT 1)"
+    )
     said = set()
     for token in (expired, replaced, "gpuaas_bt_" + "x" * 43, ""):
         with pytest.raises(Unauthenticated) as refused:
@@ -99,7 +100,8 @@ async def test_enrolling_again_revokes_what_the_node_had(db, pki, superuser):
     await enrolled(db, pki, node_id=first.node_id)
     rows = await superuser.fetch(
         "SELECT revoked_reason, revoked_at IS NULL AS live FROM certificates WHERE node_id = $1 ORDER BY id",
-        first.node_id)
+        first.node_id,
+    )
     assert [(row["revoked_reason"], row["live"]) for row in rows] == [("enrolled again", False), ("", True)]
 
 
@@ -107,14 +109,18 @@ async def test_enrolling_again_revokes_what_the_node_had(db, pki, superuser):
 async def test_a_certificate_says_what_we_say_and_nothing_of_what_was_asked(db, pki):
     key, node_id = new_key(), new_id()
     csr = request_for(
-        key, "root", x509.BasicConstraints(ca=True, path_length=None),
+        key,
+        "root",
+        x509.BasicConstraints(ca=True, path_length=None),
         x509.SubjectAlternativeName([x509.DNSName("api.example"), x509.UniformResourceIdentifier("spiffe://x/node/y")]),
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]))
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+    )
     _, issued = await enrol(db, pki, await token_for(db, node_id), csr)
     leaf = x509.load_der_x509_certificate(issued.certificate.certificate)
     get = leaf.extensions.get_extension_for_class
     assert list(get(x509.SubjectAlternativeName).value) == [
-        x509.UniformResourceIdentifier(f"spiffe://cloud.example/node/{node_id}")]
+        x509.UniformResourceIdentifier(f"spiffe://cloud.example/node/{node_id}")
+    ]
     assert list(get(x509.ExtendedKeyUsage).value) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert get(x509.BasicConstraints).value == x509.BasicConstraints(ca=False, path_length=None)
     usage = get(x509.KeyUsage).value
@@ -163,19 +169,23 @@ def _tampered() -> str:
     return f"-----BEGIN CERTIFICATE REQUEST-----\n{body}-----END CERTIFICATE REQUEST-----\n"
 
 
-@pytest.mark.parametrize("make", [
-    lambda: request_for(rsa.generate_private_key(65537, 2048)),
-    lambda: request_for(ec.generate_private_key(ec.SECP384R1())),
-    lambda: request_for(ec.generate_private_key(ec.SECP256K1())),
-    _tampered,
-    lambda: "",
-    lambda: "x" * 9000,
-    lambda: request_for(new_key()) + "x" * 9000,
-    lambda: request_for(new_key()) + request_for(new_key()),
-    lambda: request_for(new_key()).replace("CERTIFICATE REQUEST", "CERTIFICATE"),
-    lambda: "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----",
-    lambda: request_for(new_key()).replace("M", "é", 1),
-], ids=["rsa", "p-384", "secp256k1", "tampered", "empty", "huge", "long", "two", "certificate", "garbage", "unicode"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: request_for(rsa.generate_private_key(65537, 2048)),
+        lambda: request_for(ec.generate_private_key(ec.SECP384R1())),
+        lambda: request_for(ec.generate_private_key(ec.SECP256K1())),
+        _tampered,
+        lambda: "",
+        lambda: "x" * 9000,
+        lambda: request_for(new_key()) + "x" * 9000,
+        lambda: request_for(new_key()) + request_for(new_key()),
+        lambda: request_for(new_key()).replace("CERTIFICATE REQUEST", "CERTIFICATE"),
+        lambda: "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----",
+        lambda: request_for(new_key()).replace("M", "é", 1),
+    ],
+    ids=["rsa", "p-384", "secp256k1", "tampered", "empty", "huge", "long", "two", "certificate", "garbage", "unicode"],
+)
 async def test_requests_we_do_not_sign(db, pki, make):
     with pytest.raises(Refused) as refused:
         await enrol(db, pki, "never looked at", make())
@@ -187,7 +197,8 @@ async def test_ed25519_is_signed_too(db, pki):
     csr = request_for(ed25519.Ed25519PrivateKey.generate())
     _, issued = await enrol(db, pki, await token_for(db, new_id()), csr)
     assert isinstance(
-        x509.load_der_x509_certificate(issued.certificate.certificate).public_key(), ed25519.Ed25519PublicKey)
+        x509.load_der_x509_certificate(issued.certificate.certificate).public_key(), ed25519.Ed25519PublicKey
+    )
 
 
 # renewal --------------------------------------------------------------------------------------------------------------

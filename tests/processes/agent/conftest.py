@@ -74,8 +74,12 @@ class AgentHere:
 
     def start(self) -> "AgentHere":
         agent = Agent(
-            self.state, self.host, lambda api: SimulatedUpdater(self.host, api, self.state.path),
-            version=lambda: self.host.agent_version or "0.0.1", now=self.host.now)
+            self.state,
+            self.host,
+            lambda api: SimulatedUpdater(self.host, api, self.state.path),
+            version=lambda: self.host.agent_version or "0.0.1",
+            now=self.host.now,
+        )
         self.host.tap.cut = agent.api.pool.set_cut
         self._running = asyncio.create_task(agent.run())
         return self

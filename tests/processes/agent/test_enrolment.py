@@ -18,7 +18,8 @@ SERVER_PACKAGES = ("asyncpg", "starlette", "uvicorn", "nats", "sqlalchemy", "ale
 
 async def gpuaas(*arguments: str) -> tuple[int, str]:
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "gpuaas", *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ)
+        sys.executable, "-m", "gpuaas", *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ
+    )
     output, _ = await child.communicate()
     assert child.returncode is not None
     return child.returncode, output.decode()
@@ -62,8 +63,7 @@ async def test_state_that_others_can_read_is_refused_with_one_clear_line(
 ) -> None:
     plane.make_node(tmp_path / "state")
     (tmp_path / "state" / name).chmod(0o755)
-    code, output = await gpuaas(
-        "agent", "run", "--state-dir", str(tmp_path / "state"), "--driver", "simulated:4xl40s")
+    code, output = await gpuaas("agent", "run", "--state-dir", str(tmp_path / "state"), "--driver", "simulated:4xl40s")
     lines = [line for line in output.splitlines() if not line.startswith("{")]
     assert code == 1
     assert len(lines) == 1
@@ -72,15 +72,14 @@ async def test_state_that_others_can_read_is_refused_with_one_clear_line(
 
 async def test_a_token_does_not_travel_in_the_clear_to_another_machine(tmp_path: Path) -> None:
     code, output = await gpuaas(
-        "agent", "enrol", "--url", "http://192.0.2.1", "--token", "t" * 40, "--state-dir", str(tmp_path / "s"))
+        "agent", "enrol", "--url", "http://192.0.2.1", "--token", "t" * 40, "--state-dir", str(tmp_path / "s")
+    )
     assert code == 1
     assert "plain http" in output
 
 
 def test_the_agent_imports_nothing_of_the_server() -> None:
-    script = (
-        "import sys, gpuaas.processes.agent.main as m; m.parser();"
-        "print('\\n'.join(sorted(sys.modules)))")
+    script = "import sys, gpuaas.processes.agent.main as m; m.parser();print('\\n'.join(sorted(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     of_the_server = re.compile(rf"({'|'.join(SERVER_PACKAGES)})(\..*)?|gpuaas\.domains.*|gpuaas\.infra\.(?!hosts).*")
     assert [name for name in loaded if of_the_server.fullmatch(name)] == []

@@ -19,14 +19,17 @@ ACCOUNT = UserProvision(login="gmallory", ssh_keys=[], gpus=[])
 HOUR = timedelta(hours=1)
 
 
-@pytest.mark.parametrize(("changes", "code"), [
-    ({"type": "node.explode"}, "unknown_type"),
-    ({"version": 99}, "unknown_version"),
-    ({"issued_at": clock.now() - HOUR, "expires_at": clock.now() - HOUR / 2}, "bad_life"),
-    ({"issued_at": clock.now() - HOUR, "expires_at": clock.now() - HOUR * 0.9}, "expired"),
-    ({"arguments": msgspec.Raw(b'{"login":"root","ssh_keys":[],"gpus":[]}')}, "bad_arguments"),
-    ({"node_id": new_id()}, "other_node"),
-])
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"type": "node.explode"}, "unknown_type"),
+        ({"version": 99}, "unknown_version"),
+        ({"issued_at": clock.now() - HOUR, "expires_at": clock.now() - HOUR / 2}, "bad_life"),
+        ({"issued_at": clock.now() - HOUR, "expires_at": clock.now() - HOUR * 0.9}, "expired"),
+        ({"arguments": msgspec.Raw(b'{"login":"root","ssh_keys":[],"gpus":[]}')}, "bad_arguments"),
+        ({"node_id": new_id()}, "other_node"),
+    ],
+)
 async def test_an_order_that_is_not_to_be_followed_is_reported_and_the_next_is_done(
     plane: Plane, here: AgentHere, changes: dict[str, Any], code: str
 ) -> None:
@@ -52,7 +55,8 @@ async def test_a_forged_order_is_refused_without_using_a_number(plane: Plane, he
 async def test_a_key_the_server_only_claims_is_not_believed(plane: Plane, here: AgentHere) -> None:
     mallory = TaskKey("mallory")
     plane.trust = msgspec.structs.replace(
-        plane.trust, task_keys=[mallory.view], key_statements=[mallory.names(mallory)])
+        plane.trust, task_keys=[mallory.view], key_statements=[mallory.names(mallory)]
+    )
     forged = plane.order(here.node_id, ACCOUNT, 1)
     plane.give_envelope(here.node_id, 1, plane.seal(forged, mallory))
     assert (await plane.result(here.node_id, forged.task_id)).code == "bad_signature"
@@ -63,14 +67,13 @@ async def test_a_key_that_follows_by_statement_is_believed_at_once(plane: Plane,
     await until(lambda: plane.nodes[here.node_id].beats, 10, "a heartbeat")
     newer, older = TaskKey("task-2"), plane.task_key
     plane.trust = msgspec.structs.replace(
-        plane.trust, task_keys=[older.view, newer.view], key_statements=[older.names(newer)])
+        plane.trust, task_keys=[older.view, newer.view], key_statements=[older.names(newer)]
+    )
     plane.task_key = newer
     assert (await plane.result(here.node_id, plane.give(here.node_id, ACCOUNT))).outcome is Outcome.DONE
 
 
-async def test_a_replayed_order_is_done_once_also_by_an_agent_started_again(
-    plane: Plane, here: AgentHere
-) -> None:
+async def test_a_replayed_order_is_done_once_also_by_an_agent_started_again(plane: Plane, here: AgentHere) -> None:
     plane.resend = True
     first = plane.give(here.node_id, Drain())
     await plane.result(here.node_id, first)

@@ -56,7 +56,8 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
         Sanitise: (Sanitise(serials=gpus[:2]), [f"cleaned {serial}" for serial in gpus[:2]]),
         AgentUpdate: (
             AgentUpdate(version="9.9.9", digest=digest, artifact_id=next(iter(plane.artifacts))),
-            ["agent became 9.9.9"]),
+            ["agent became 9.9.9"],
+        ),
     }
     return tasks[kind]
 

@@ -37,8 +37,9 @@ def artifact(plane: Plane, program: str) -> tuple[UUID, str]:
 
 def update(plane: Plane, node_id: UUID, program: str, version: str, within: int = 30) -> UUID:
     artifact_id, digest = artifact(plane, program)
-    return plane.give(node_id, AgentUpdate(
-        version=version, digest=digest, artifact_id=artifact_id, healthy_within_seconds=within))
+    return plane.give(
+        node_id, AgentUpdate(version=version, digest=digest, artifact_id=artifact_id, healthy_within_seconds=within)
+    )
 
 
 def said(report: Report) -> UpdateResult:
@@ -71,8 +72,10 @@ async def test_a_healthy_version_stays_and_reports_itself(plane: Plane, node: UU
 
 
 @pytest.mark.parametrize(
-    ("program", "within", "why"), [(BROKEN, 30, "ended with 3"), (DEAF, 5, "not healthy within 5")],
-    ids=["broken", "deaf"])
+    ("program", "within", "why"),
+    [(BROKEN, 30, "ended with 3"), (DEAF, 5, "not healthy within 5")],
+    ids=["broken", "deaf"],
+)
 async def test_a_version_that_is_not_healthy_in_time_is_rolled_back(
     plane: Plane, node: UUID, launched: AgentProcess, program: str, within: int, why: str
 ) -> None:

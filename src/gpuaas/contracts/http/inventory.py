@@ -11,8 +11,9 @@ from gpuaas.contracts.http.base import Name, PageQuery, Request, Response, Title
 
 GpuCount = Annotated[int, msgspec.Meta(ge=1, le=64)]
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9 ._/-]*$(?!\n)")]
-Region = Annotated[str, msgspec.Meta(
-    min_length=1, max_length=40, pattern=r"^[a-z0-9][a-z0-9-]*$(?!\n)", examples=["eu-1"])]
+Region = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=40, pattern=r"^[a-z0-9][a-z0-9-]*$(?!\n)", examples=["eu-1"])
+]
 Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}$(?!\n)", min_length=3, max_length=3, examples=["USD"])]
 Micros = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000_000, description="Millionths of the currency.")]
 

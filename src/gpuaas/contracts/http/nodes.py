@@ -12,15 +12,24 @@ from gpuaas.contracts.http.base import Name, OneTime, PageQuery, Query, Reason, 
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _WORD = r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$(?!\n)"
-Region = Annotated[str, msgspec.Meta(
-    min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$(?!\n)", examples=["eu-central"])]
+Region = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$(?!\n)", examples=["eu-central"]
+    ),
+]
 LabelKey = Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern=_WORD)]
 LabelValue = Annotated[str, msgspec.Meta(max_length=63, pattern=r"^[A-Za-z0-9._/-]*$(?!\n)")]
 Labels = Annotated[dict[LabelKey, LabelValue], msgspec.Meta(max_length=64)]
-Tags = Annotated[list[Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern=_WORD)]],
-                 msgspec.Meta(max_length=64)]
-HostAddress = Annotated[str, msgspec.Meta(
-    max_length=253, pattern=r"^[A-Za-z0-9:.-]*$(?!\n)", description="A name or address of the host; may be empty.")]
+Tags = Annotated[
+    list[Annotated[str, msgspec.Meta(min_length=1, max_length=63, pattern=_WORD)]], msgspec.Meta(max_length=64)
+]
+HostAddress = Annotated[
+    str,
+    msgspec.Meta(
+        max_length=253, pattern=r"^[A-Za-z0-9:.-]*$(?!\n)", description="A name or address of the host; may be empty."
+    ),
+]
 
 
 class NodeState(StrEnum):
@@ -153,9 +162,17 @@ class NodeListQuery(PageQuery, frozen=True, kw_only=True):
     state: NodeState | None = None
     region: Region | None = None
     sku_id: UUID | None = None
-    label: Annotated[str, msgspec.Meta(
-        max_length=127, pattern=r"^[A-Za-z0-9._/-]+(=[A-Za-z0-9._/-]*)?$(?!\n)",
-        description="A label's name, or name=value.")] | None = None
+    label: (
+        Annotated[
+            str,
+            msgspec.Meta(
+                max_length=127,
+                pattern=r"^[A-Za-z0-9._/-]+(=[A-Za-z0-9._/-]*)?$(?!\n)",
+                description="A label's name, or name=value.",
+            ),
+        ]
+        | None
+    ) = None
     liveness: Liveness | None = None
     health: NodeHealth | None = None
 

@@ -1,5 +1,5 @@
-"""How one task key names the next: a statement in a DSSE envelope signed by the key before it. An agent takes a new task
-key by enrolment or by such a chain, never because somebody served it."""
+"""How one task key names the next: a statement in a DSSE envelope signed by the key before it. An agent takes a new
+task key by enrolment or by such a chain, never because somebody served it."""
 
 from datetime import datetime
 from typing import Annotated

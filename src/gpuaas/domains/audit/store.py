@@ -109,8 +109,16 @@ async def seal(tx: Tx, after: Head, made: list[Link]) -> bool:
     """Attach links to the head they were made for; False when it is no longer the head."""
     last = made[-1]
     moved = await tx.value(
-        SEAL, [link.audit_id for link in made], [link.seq for link in made], [link.version for link in made],
-        [link.prev_hash for link in made], [link.hash for link in made], last.seq, last.hash, after.seq, after.hash,
+        SEAL,
+        [link.audit_id for link in made],
+        [link.seq for link in made],
+        [link.version for link in made],
+        [link.prev_hash for link in made],
+        [link.hash for link in made],
+        last.seq,
+        last.hash,
+        after.seq,
+        after.hash,
     )
     return bool(moved)
 
@@ -141,8 +149,16 @@ async def checkpoints_up(tx: Tx, *, after: int, limit: int) -> list[Checkpoint]:
 async def chain(tx: Tx, *, seq: int, audit_id: UUID, limit: int) -> list[tuple[Link, SealedRow | None]]:
     """The links after a place in the chain, with their rows; None for a row that is gone."""
     return [
-        (Link(audit_id=row["audit_id"], seq=row["seq"], version=row["version"], prev_hash=row["prev_hash"],
-              hash=row["hash"]), None if row["id"] is None else _row(row))
+        (
+            Link(
+                audit_id=row["audit_id"],
+                seq=row["seq"],
+                version=row["version"],
+                prev_hash=row["prev_hash"],
+                hash=row["hash"],
+            ),
+            None if row["id"] is None else _row(row),
+        )
         for row in await tx.rows(CHAIN, seq, audit_id, limit)
     ]
 
@@ -171,8 +187,15 @@ def _id_range(wanted: Wanted) -> tuple[UUID, UUID]:
 
 
 def _filters(wanted: Wanted) -> tuple[Any, ...]:
-    return (wanted.org_id, wanted.actor_id, wanted.action, wanted.subject_id, wanted.project_id, wanted.from_at,
-            wanted.to_at)
+    return (
+        wanted.org_id,
+        wanted.actor_id,
+        wanted.action,
+        wanted.subject_id,
+        wanted.project_id,
+        wanted.from_at,
+        wanted.to_at,
+    )
 
 
 def _row(row: Row) -> SealedRow:

@@ -17,4 +17,5 @@ def require_plausible(at: datetime, field: str) -> None:
 
 def _refused(field: str, reason: str) -> Refused:
     return Refused(
-        Code.REQUEST_INVALID, f"{field} is not an instant that can be meant.", details=[Detail(field, reason)])
+        Code.REQUEST_INVALID, f"{field} is not an instant that can be meant.", details=[Detail(field, reason)]
+    )

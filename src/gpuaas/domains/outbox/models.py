@@ -30,9 +30,16 @@ class OutboxEvent(msgspec.Struct, frozen=True):
 
     def envelope(self) -> Envelope:
         return Envelope(
-            id=self.id, name=self.name, version=self.version, occurred_at=self.created_at, org_id=self.org_id,
-            subject_id=self.subject_id, actor=self.actor, correlation_id=self.correlation_id,
-            traceparent=self.traceparent, payload=msgspec.Raw(self.payload.encode()),
+            id=self.id,
+            name=self.name,
+            version=self.version,
+            occurred_at=self.created_at,
+            org_id=self.org_id,
+            subject_id=self.subject_id,
+            actor=self.actor,
+            correlation_id=self.correlation_id,
+            traceparent=self.traceparent,
+            payload=msgspec.Raw(self.payload.encode()),
         )
 
 

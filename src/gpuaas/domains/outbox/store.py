@@ -171,7 +171,12 @@ async def dead_letter_open(
 
 
 async def move(
-    tx: Tx, dead_letter_id: UUID, *, to: DeadLetterState, note: str | None = None, reason: str | None = None,
+    tx: Tx,
+    dead_letter_id: UUID,
+    *,
+    to: DeadLetterState,
+    note: str | None = None,
+    reason: str | None = None,
     attempts: int = 0,
 ) -> DeadLetter:
     row = await tx.row(MOVE, dead_letter_id, to, LIFE.sources(to), note, reason, attempts)
@@ -228,17 +233,13 @@ async def consumers_forget(tx: Tx, *, known: Sequence[str]) -> list[str]:
     return [row["consumer"] for row in await tx.rows(FORGET_CONSUMERS, list(known))]
 
 
-async def survey(
-    tx: Tx, consumer: str, names: Sequence[str], *, after: UUID, before: UUID, limit: int
-) -> Survey:
+async def survey(tx: Tx, consumer: str, names: Sequence[str], *, after: UUID, before: UUID, limit: int) -> Survey:
     row = await tx.row(SURVEY, consumer, after, before, list(names), limit)
     assert row is not None  # noqa: S101 - it selects constants: there is always one row
     return Survey(row["scanned_through"], row["whole"], row["missing"])
 
 
-async def events_lost(
-    tx: Tx, ids: Sequence[EventId], *, published_before: datetime, limit: int
-) -> list[EventId]:
+async def events_lost(tx: Tx, ids: Sequence[EventId], *, published_before: datetime, limit: int) -> list[EventId]:
     """Those of the events that were published so long ago that they should have come."""
     if not ids:
         return []

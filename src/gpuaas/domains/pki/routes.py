@@ -42,12 +42,14 @@ async def certificate_list(cx: PlatformContext, query: CertificateListQuery) -> 
 
 
 @operation(
-    "POST", "/platform/certificates/{certificate_id}/revoke", permission=P.NODES_MANAGE, lane=Lane.ADMIN,
-    audit="certificate.revoke", errors=(Code.CERTIFICATE_MISSING, Code.CERTIFICATE_ENDED),
+    "POST",
+    "/platform/certificates/{certificate_id}/revoke",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="certificate.revoke",
+    errors=(Code.CERTIFICATE_MISSING, Code.CERTIFICATE_ENDED),
 )
-async def certificate_revoke(
-    cx: PlatformContext, certificate_id: UUID, wanted: CertificateRevoke
-) -> CertificateRecord:
+async def certificate_revoke(cx: PlatformContext, certificate_id: UUID, wanted: CertificateRevoke) -> CertificateRecord:
     """Revoke a node's certificate: within a second nobody is let in with it.
 
     The node is then without an identity until it is enrolled again."""
@@ -55,18 +57,21 @@ async def certificate_revoke(
 
 
 @operation(
-    "POST", "/certificate", lane=Lane.DEFAULT, wire=Wire.AGENT, status=201,
+    "POST",
+    "/certificate",
+    lane=Lane.DEFAULT,
+    wire=Wire.AGENT,
+    status=201,
     errors=(Code.CSR_REFUSED, Code.CERTIFICATE_LIMIT),
 )
 async def certificate_renew(cx: AgentContext, wanted: Renew) -> CertificateView:
     """A new certificate for the node that asks. The old one counts until the new one was shown."""
     seconds = cx.policy.number("pki.node_certificate_seconds")
-    return certificate_view(
-        await service.renew(cx.tx, cx.parts.get(Pki), cx.node_id, wanted.csr, seconds=seconds))
+    return certificate_view(await service.renew(cx.tx, cx.parts.get(Pki), cx.node_id, wanted.csr, seconds=seconds))
 
 
 async def _view(tx: Tx, pki: Pki) -> CaView:
     found = await service.authority_list(tx)
     return CaView(
-        trust_domain=pki.trust_domain,
-        authorities=[authority_view(row, service.pem(row.certificate)) for row in found])
+        trust_domain=pki.trust_domain, authorities=[authority_view(row, service.pem(row.certificate)) for row in found]
+    )

@@ -64,7 +64,8 @@ async def enrol(tx: Tx, pki: Pki, token: str, csr_pem: str, *, seconds: int) -> 
     used = await store.token_use(tx, token_hash(token))
     if used is None:
         raise Unauthenticated(
-            Code.BOOTSTRAP_TOKEN_REFUSED, "The token is unknown, expired or used. Ask an operator for a new one.")
+            Code.BOOTSTRAP_TOKEN_REFUSED, "The token is unknown, expired or used. Ask an operator for a new one."
+        )
     token_id, node_id = used
     await store.revoke_node(tx, node_id, "enrolled again")
     issued = await _issue_node(tx, pki, NodeId(node_id), public_key, seconds=seconds)
@@ -81,13 +82,15 @@ async def renew(tx: Tx, pki: Pki, node_id: UUID, csr_pem: str, *, seconds: int) 
         return Issued(certificate=before, chain=await _chain(tx, before))
     if await store.recent_count(tx, node_id, seconds) >= MAX_PER_LIFE:
         raise Limited(
-            Code.CERTIFICATE_LIMIT, "This node was given too many certificates lately.", retry_after=seconds / 2)
+            Code.CERTIFICATE_LIMIT, "This node was given too many certificates lately.", retry_after=seconds / 2
+        )
     return await _issue_node(tx, pki, NodeId(node_id), public_key, seconds=seconds)
 
 
 async def _issue_node(tx: Tx, pki: Pki, node_id: NodeId, public_key: bytes, *, seconds: int) -> Issued:
     return await _issue(
-        tx, pki, Usage.CLIENT, (node_name(pki.trust_domain, node_id),), public_key, node_id=node_id, seconds=seconds)
+        tx, pki, Usage.CLIENT, (node_name(pki.trust_domain, node_id),), public_key, node_id=node_id, seconds=seconds
+    )
 
 
 async def server_issue(tx: Tx, pki: Pki, names: tuple[str, ...], public_key: bytes, *, seconds: int) -> Issued:
@@ -103,12 +106,27 @@ async def _issue(
     life = timedelta(seconds=seconds)
     not_before = max(now - min(BACKDATED, life / 4), authority.not_before).replace(microsecond=0)
     not_after = min(now + life, authority.not_after).replace(microsecond=0)
-    der = await pki.ca.sign(_held(authority), Leaf(
-        public_key=public_key, usage=usage, names=names, serial=serial, not_before=not_before, not_after=not_after))
-    row = await store.certificate_add(tx, NewCertificate(
-        id=new_id(), kind="node" if usage is Usage.CLIENT else "server", node_id=node_id, authority_id=authority.id,
-        serial=f"{serial:032x}", fingerprint=_sha256(der), public_key_hash=_sha256(public_key), certificate=der,
-        not_before=not_before, not_after=not_after))
+    der = await pki.ca.sign(
+        _held(authority),
+        Leaf(
+            public_key=public_key, usage=usage, names=names, serial=serial, not_before=not_before, not_after=not_after
+        ),
+    )
+    row = await store.certificate_add(
+        tx,
+        NewCertificate(
+            id=new_id(),
+            kind="node" if usage is Usage.CLIENT else "server",
+            node_id=node_id,
+            authority_id=authority.id,
+            serial=f"{serial:032x}",
+            fingerprint=_sha256(der),
+            public_key_hash=_sha256(public_key),
+            certificate=der,
+            not_before=not_before,
+            not_after=not_after,
+        ),
+    )
     return Issued(certificate=row, chain=await _chain(tx, row))
 
 
@@ -201,10 +219,23 @@ async def _root(tx: Tx, pki: Pki, *, cross: bool) -> AuthorityRow:
 async def _keep(
     tx: Tx, kind: AuthorityKind, made: Authority, subject: str, validity: Validity, parent_id: UUID | None
 ) -> AuthorityRow:
-    return await store.authority_add(tx, AuthorityRow(
-        id=made.id, kind=kind, parent_id=parent_id, subject=subject, certificate=made.certificate,
-        fingerprint=_sha256(made.certificate), key_sealed=made.key_sealed or None, not_before=validity.not_before,
-        not_after=validity.not_after, created_at=clock.now(), retired_at=None, distrusted_at=None))
+    return await store.authority_add(
+        tx,
+        AuthorityRow(
+            id=made.id,
+            kind=kind,
+            parent_id=parent_id,
+            subject=subject,
+            certificate=made.certificate,
+            fingerprint=_sha256(made.certificate),
+            key_sealed=made.key_sealed or None,
+            not_before=validity.not_before,
+            not_after=validity.not_after,
+            created_at=clock.now(),
+            retired_at=None,
+            distrusted_at=None,
+        ),
+    )
 
 
 def pem(der: bytes) -> str:
@@ -236,5 +267,7 @@ def _public_key(csr_pem: str) -> bytes:
         return public_key_of(csr_pem)
     except RequestRefused as error:
         raise Refused(
-            Code.CSR_REFUSED, f"The certificate request is refused: {error}.", details=[Detail("csr", str(error))],
+            Code.CSR_REFUSED,
+            f"The certificate request is refused: {error}.",
+            details=[Detail("csr", str(error))],
         ) from error

@@ -99,8 +99,17 @@ async def signing(tx: Tx, kind: AuthorityKind) -> AuthorityRow | None:
 
 async def authority_add(tx: Tx, new: AuthorityRow) -> AuthorityRow:
     row = await tx.row(
-        ADD_AUTHORITY, new.id, new.kind, new.parent_id, new.subject, new.certificate, new.fingerprint, new.key_sealed,
-        new.not_before, new.not_after)
+        ADD_AUTHORITY,
+        new.id,
+        new.kind,
+        new.parent_id,
+        new.subject,
+        new.certificate,
+        new.fingerprint,
+        new.key_sealed,
+        new.not_before,
+        new.not_after,
+    )
     return decode(AuthorityRow, _there(row))
 
 
@@ -123,8 +132,18 @@ async def trust_mark(tx: Tx) -> str:
 
 async def certificate_add(tx: Tx, new: NewCertificate) -> CertificateRow:
     row = await tx.row(
-        ADD_CERTIFICATE, new.id, new.kind, new.node_id, new.authority_id, new.serial, new.fingerprint,
-        new.public_key_hash, new.certificate, new.not_before, new.not_after)
+        ADD_CERTIFICATE,
+        new.id,
+        new.kind,
+        new.node_id,
+        new.authority_id,
+        new.serial,
+        new.fingerprint,
+        new.public_key_hash,
+        new.certificate,
+        new.not_before,
+        new.not_after,
+    )
     return decode(CertificateRow, _there(row))
 
 

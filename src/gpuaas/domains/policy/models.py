@@ -36,8 +36,13 @@ class Override(msgspec.Struct, frozen=True):
 
     def layer(self) -> Layer:
         return Layer(
-            level=self.place.level, value=self.value, guardrail=self.guardrail, set_from=self.set_from,
-            set_by=self.set_by_name, set_at=self.set_at, reason=self.reason,
+            level=self.place.level,
+            value=self.value,
+            guardrail=self.guardrail,
+            set_from=self.set_from,
+            set_by=self.set_by_name,
+            set_at=self.set_at,
+            reason=self.reason,
         )
 
 

@@ -37,9 +37,7 @@ class BuiltInCa:
         built = _authority(name, name, key.public_key(), key.public_key(), validity, UNBOUNDED)
         return self._kept(authority_id, built.sign(key, hashes.SHA256()), key)
 
-    async def intermediate(
-        self, parent: Authority, authority_id: UUID, subject: str, validity: Validity
-    ) -> Authority:
+    async def intermediate(self, parent: Authority, authority_id: UUID, subject: str, validity: Validity) -> Authority:
         key, above, parent_key = ec.generate_private_key(ec.SECP256R1()), _read(parent.certificate), self._key(parent)
         built = _authority(_name(subject), above.subject, key.public_key(), parent_key.public_key(), validity, 0)
         return self._kept(authority_id, built.sign(parent_key, hashes.SHA256()), key)
@@ -47,7 +45,8 @@ class BuiltInCa:
     async def cross(self, parent: Authority, root: Authority, validity: Validity) -> bytes:
         below, above, parent_key = _read(root.certificate), _read(parent.certificate), self._key(parent)
         built = _authority(
-            below.subject, above.subject, below.public_key(), parent_key.public_key(), validity, UNBOUNDED)
+            below.subject, above.subject, below.public_key(), parent_key.public_key(), validity, UNBOUNDED
+        )
         return built.sign(parent_key, hashes.SHA256()).public_bytes(Encoding.DER)
 
     async def sign(self, authority: Authority, leaf: Leaf) -> bytes:
@@ -81,9 +80,10 @@ class BuiltInCa:
         if known is not None and known[0] == authority.key_sealed:
             return known[1]
         key = load_der_private_key(self._master.unseal(authority.key_sealed, _seal_purpose(authority.id)), None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != _read(
-            authority.certificate
-        ).public_key():
+        if (
+            not isinstance(key, ec.EllipticCurvePrivateKey)
+            or key.public_key() != _read(authority.certificate).public_key()
+        ):
             raise ValueError(f"the key of authority {authority.id} is not that of its certificate")
         self._unsealed[authority.id] = (authority.key_sealed, key)
         return key
@@ -98,13 +98,18 @@ def _read(der: bytes) -> x509.Certificate:
 
 
 def _name(subject: str) -> x509.Name:
-    return x509.Name([
-        x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANISATION), x509.NameAttribute(NameOID.COMMON_NAME, subject)])
+    return x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, ORGANISATION), x509.NameAttribute(NameOID.COMMON_NAME, subject)]
+    )
 
 
 def _authority(
-    subject: x509.Name, issuer: x509.Name, public: CertificatePublicKeyTypes, issuer_public: ec.EllipticCurvePublicKey,
-    validity: Validity, path_length: int | None,
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: CertificatePublicKeyTypes,
+    issuer_public: ec.EllipticCurvePublicKey,
+    validity: Validity,
+    path_length: int | None,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -123,9 +128,15 @@ def _authority(
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
-        digital_signature=not signs_certificates, content_commitment=False, key_encipherment=False,
-        data_encipherment=False, key_agreement=False, key_cert_sign=signs_certificates, crl_sign=signs_certificates,
-        encipher_only=False, decipher_only=False,
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
     )
 
 

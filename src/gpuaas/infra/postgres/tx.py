@@ -115,8 +115,18 @@ def outbox_columns(tx: Tx) -> tuple[list[Any], ...]:
     """The queued events, column by column, as the finishing statement takes them."""
     correlation, parent = log.correlation_id.get(), trace.traceparent()
     rows = [
-        (q.id, q.event.STREAM.value, q.event.NAME, q.event.VERSION, q.org_id, q.subject_id, tx.actor_name,
-         correlation, parent, msgspec.json.encode(q.event).decode())
+        (
+            q.id,
+            q.event.STREAM.value,
+            q.event.NAME,
+            q.event.VERSION,
+            q.org_id,
+            q.subject_id,
+            tx.actor_name,
+            correlation,
+            parent,
+            msgspec.json.encode(q.event).decode(),
+        )
         for q in tx.events
     ]
     return tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in range(10))
@@ -167,8 +177,13 @@ def _comes_ready(info: Any) -> bool:
 
 
 _READY = (
-    msgspec.inspect.StrType, msgspec.inspect.IntType, msgspec.inspect.BoolType, msgspec.inspect.BytesType,
-    msgspec.inspect.DateTimeType, msgspec.inspect.UUIDType, msgspec.inspect.NoneType,
+    msgspec.inspect.StrType,
+    msgspec.inspect.IntType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.BytesType,
+    msgspec.inspect.DateTimeType,
+    msgspec.inspect.UUIDType,
+    msgspec.inspect.NoneType,
 )
 _BUILTIN = (bytes, UUID)
 

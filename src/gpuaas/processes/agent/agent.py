@@ -41,10 +41,10 @@ class Agent:
         self.api = AgentApi(enrolment.agent_url, tls_context(state, trust.authorities))
         self._telling = Telling(self.api, self._tasks)
         self._trusting = Trusting(self.api, state, enrolment.node_id, enrolment.name, trust)
-        self._hands = Hands(
-            enrolment.node_id, self._tasks, Tools(host, updater(self.api)), self._telling, now)
+        self._hands = Hands(enrolment.node_id, self._tasks, Tools(host, updater(self.api)), self._telling, now)
         self._talk = Conversation(
-            self.api, state, self._tasks, self._hands, host, self._trusting, version=version, now=now)
+            self.api, state, self._tasks, self._hands, host, self._trusting, version=version, now=now
+        )
         self._talk.on_healthy = on_healthy
 
     async def run(self) -> None:

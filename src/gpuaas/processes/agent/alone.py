@@ -43,8 +43,13 @@ class Alone:
     async def run(self) -> int:
         simulated = self._simulated
         agent = Agent(
-            self._state, self._host, self._make_updater, version=self._version_now,
-            now=simulated.now if simulated else clock.now, on_healthy=self._healthy)
+            self._state,
+            self._host,
+            self._make_updater,
+            version=self._version_now,
+            now=simulated.now if simulated else clock.now,
+            on_healthy=self._healthy,
+        )
         control = None
         if simulated is not None:
             simulated.tap.crash, simulated.tap.cut = _die, agent.api.pool.set_cut

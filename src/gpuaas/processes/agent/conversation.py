@@ -38,8 +38,16 @@ class TakenOver(msgspec.Struct, frozen=True):
 
 class Conversation:
     def __init__(
-        self, api: AgentApi, state: StateDirectory, tasks: TaskLog, hands: Hands, host: Host, trusting: Trusting,
-        *, version: Callable[[], str], now: Callable[[], datetime],
+        self,
+        api: AgentApi,
+        state: StateDirectory,
+        tasks: TaskLog,
+        hands: Hands,
+        host: Host,
+        trusting: Trusting,
+        *,
+        version: Callable[[], str],
+        now: Callable[[], datetime],
     ) -> None:
         self._api, self._state, self._tasks, self._hands, self._host = api, state, tasks, hands, host
         self._trusting, self._version, self._now = trusting, version, now
@@ -103,10 +111,16 @@ class Conversation:
 
     async def _heartbeat(self) -> None:
         await self._observe()
-        desired = await self._api.heartbeat(Heartbeat(
-            boot_id=self._boot_id[:100], agent_version=self._version(), next_sequence=self._tasks.next_sequence,
-            sent_at=self._now(), generation=self._taken.generation, accounts=self._accounts[:1000],
-        ))
+        desired = await self._api.heartbeat(
+            Heartbeat(
+                boot_id=self._boot_id[:100],
+                agent_version=self._version(),
+                next_sequence=self._tasks.next_sequence,
+                sent_at=self._now(),
+                generation=self._taken.generation,
+                accounts=self._accounts[:1000],
+            )
+        )
         self._pause = min(max(desired.heartbeat_seconds, 0.2), 300.0)
         await self._take_over(desired)
         if self.on_healthy is not None:

@@ -44,7 +44,8 @@ def keep(state: StateDirectory, url: str, key: bytes, enrolled: Enrolled) -> Enr
         keep_trust(state, first_trust(enrolled.trust))
         TaskLog.begin(state)
         enrolment = Enrolment(
-            node_id=enrolled.node_id, name=enrolled.name, agent_url=enrolled.agent_url, enrolled_from=url)
+            node_id=enrolled.node_id, name=enrolled.name, agent_url=enrolled.agent_url, enrolled_from=url
+        )
         state.write(ENROLMENT, msgspec.json.encode(enrolment))
     finally:
         state.unlock()

@@ -52,8 +52,12 @@ class FleetNode:
         while True:
             try:
                 agent = Agent(
-                    self.state, self.host, lambda api: SimulatedUpdater(self.host, api, self.state.path),
-                    version=lambda: self.host.agent_version or __version__, now=self.host.now)
+                    self.state,
+                    self.host,
+                    lambda api: SimulatedUpdater(self.host, api, self.state.path),
+                    version=lambda: self.host.agent_version or __version__,
+                    now=self.host.now,
+                )
                 self.node_id = str(agent.node_id)
                 self.host.tap.crash, self.host.tap.cut = self._crash, agent.api.pool.set_cut
                 agent.api.pool.cut = self.host.tap.network_dropped
@@ -108,8 +112,7 @@ class Fleet:
             if not await self._is_enrolled(state, place, api, topology):
                 return
             kept = state.read(TOPOLOGY_FILE)
-            host = SimulatedHost(
-                state.path / "host", self._described(kept.decode() if kept else topology), place.name)
+            host = SimulatedHost(state.path / "host", self._described(kept.decode() if kept else topology), place.name)
         node = FleetNode(state, host, node_id=str(read_enrolment(state).node_id))
         self._nodes.append(node)
         await node.keep()
@@ -124,7 +127,8 @@ class Fleet:
             except AgentError as error:
                 refusal = error.__cause__
                 later = isinstance(refusal, Unreachable) or (
-                    isinstance(refusal, ApiError) and refusal.status in (429, 503))
+                    isinstance(refusal, ApiError) and refusal.status in (429, 503)
+                )
                 if not later:
                     log.get_logger().error("cannot enrol", node=place.name, why=str(error))
                     return False

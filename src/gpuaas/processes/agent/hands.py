@@ -40,7 +40,12 @@ class Lane:
 
 class Hands:
     def __init__(
-        self, node_id: UUID, tasks: TaskLog, tools: Tools, telling: Telling, now: Callable[[], datetime],
+        self,
+        node_id: UUID,
+        tasks: TaskLog,
+        tools: Tools,
+        telling: Telling,
+        now: Callable[[], datetime],
     ) -> None:
         self._node_id = node_id
         self._tasks = tasks
@@ -80,8 +85,7 @@ class Hands:
             await self._refuse(refusal)
             return True
         if order.sequence > self._tasks.next_sequence:
-            log.get_logger().warning(
-                "orders did not come", first=self._tasks.next_sequence, last=order.sequence - 1)
+            log.get_logger().warning("orders did not come", first=self._tasks.next_sequence, last=order.sequence - 1)
         await self._tasks.write(Took(order.sequence, order.task_id, payload.decode()))
         self._begin(order, task)
         return True
@@ -204,8 +208,11 @@ class Hands:
             reason = f"{type(error).__name__}: {error}"
             return self._report(Outcome.FAILED, started, code="agent_failed", reason=reason)
         return Report(
-            outcome=Outcome.DONE, started_at=started, ended_at=self._now(),
-            result=msgspec.Raw(msgspec.json.encode(result)))
+            outcome=Outcome.DONE,
+            started_at=started,
+            ended_at=self._now(),
+            result=msgspec.Raw(msgspec.json.encode(result)),
+        )
 
     def _teller(self, task_id: UUID) -> PhaseTeller:
         async def tell(name: str, detail: str) -> None:
@@ -215,5 +222,9 @@ class Hands:
 
     def _report(self, outcome: Outcome, started: datetime | None, *, reason: str, code: str = "") -> Report:
         return Report(
-            outcome=outcome, reason=log.scrub_text(reason)[:2000], code=code[:60], started_at=started,
-            ended_at=self._now())
+            outcome=outcome,
+            reason=log.scrub_text(reason)[:2000],
+            code=code[:60],
+            started_at=started,
+            ended_at=self._now(),
+        )

@@ -83,9 +83,11 @@ def _enrol(given: argparse.Namespace) -> int:
     state = StateDirectory.make(given.state_dir)
     with Api(given.url) as api:
         enrolment = enrol(
-            state, api, token=given.token, version=__version__, plain_http=given.plain_http, replace=given.replace)
-    sys.stdout.write(f"Enrolled as {enrolment.name} ({enrolment.node_id}). Run: gpuaas agent run "
-                     f"--state-dir {given.state_dir}\n")
+            state, api, token=given.token, version=__version__, plain_http=given.plain_http, replace=given.replace
+        )
+    sys.stdout.write(
+        f"Enrolled as {enrolment.name} ({enrolment.node_id}). Run: gpuaas agent run --state-dir {given.state_dir}\n"
+    )
     return 0
 
 
@@ -116,8 +118,14 @@ async def _run_fleet(given: argparse.Namespace) -> int:
 def _fault(given: argparse.Namespace) -> int:
     sockets = sockets_in(given.control) if given.control.is_dir() else [given.control]
     request = ControlRequest(
-        do=given.do, node=given.node, gpu=given.gpu, xid=given.xid, seconds=given.seconds, at=given.at,
-        login=given.login)
+        do=given.do,
+        node=given.node,
+        gpu=given.gpu,
+        xid=given.xid,
+        seconds=given.seconds,
+        at=given.at,
+        login=given.login,
+    )
     answer = ask(sockets, request)
     if not answer.ok:
         raise AgentError(answer.message)

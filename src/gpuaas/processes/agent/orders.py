@@ -65,7 +65,8 @@ def accept(order: Order, turn: Turn, now: datetime) -> Task:
         if order.task_id in turn.seen:
             raise Known
         raise Refusal(
-            "out_of_sequence", f"order {order.sequence} comes after {turn.next_sequence - 1}", task_id=order.task_id)
+            "out_of_sequence", f"order {order.sequence} comes after {turn.next_sequence - 1}", task_id=order.task_id
+        )
     if order.task_id in turn.seen:
         raise Refusal("repeated_id", "a task of this id was given before", sequence=order.sequence)
     _check_time(order, now)
@@ -80,8 +81,11 @@ def _check_time(order: Order, now: datetime) -> None:
     if late or early:
         word = f"expired at {order.expires_at:%H:%M:%S}" if late else f"is from the future ({order.issued_at:%H:%M:%S})"
         raise Refusal(
-            "expired" if late else "not_yet", f"the order {word}; it is {now:%H:%M:%S} here", task_id=order.task_id,
-            sequence=order.sequence)
+            "expired" if late else "not_yet",
+            f"the order {word}; it is {now:%H:%M:%S} here",
+            task_id=order.task_id,
+            sequence=order.sequence,
+        )
 
 
 def task_of(order: Order) -> Task:
@@ -91,14 +95,20 @@ def task_of(order: Order) -> Task:
         versions = [version for name, version in TASK_TYPES if name == order.type]
         code = "unknown_version" if versions else "unknown_type"
         raise Refusal(
-            code, f"this agent does not know {order.type[:60]} version {order.version}", task_id=order.task_id,
-            sequence=order.sequence)
+            code,
+            f"this agent does not know {order.type[:60]} version {order.version}",
+            task_id=order.task_id,
+            sequence=order.sequence,
+        )
     try:
         return msgspec.json.decode(order.arguments, type=kind)
     except msgspec.MsgspecError as error:
         raise Refusal(
-            "bad_arguments", f"the arguments of {order.type} are not as they must be: {error}", task_id=order.task_id,
-            sequence=order.sequence) from error
+            "bad_arguments",
+            f"the arguments of {order.type} are not as they must be: {error}",
+            task_id=order.task_id,
+            sequence=order.sequence,
+        ) from error
 
 
 class _Claimed(msgspec.Struct):

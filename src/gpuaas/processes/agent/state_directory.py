@@ -115,6 +115,7 @@ def _check_ours(path: Path, found: os.stat_result, wanted: int) -> None:
     if found.st_mode & _OTHERS:
         raise AgentError(
             f"{path} is open to others (mode {stat.S_IMODE(found.st_mode):04o}): chmod {wanted:o} {path}, "
-            "and enrol again if somebody may have read it")
+            "and enrol again if somebody may have read it"
+        )
     if found.st_uid != os.geteuid():
         raise AgentError(f"{path} belongs to another user (uid {found.st_uid})")

@@ -19,8 +19,7 @@ PHASES_AT_ONCE = 50
 PHASES_KEPT = 200
 REFUSALS_KEPT = 100
 _WAIT = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
-_UNREADABLE = frozenset({
-    HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
+_UNREADABLE = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY})
 
 
 class Telling:
@@ -105,8 +104,12 @@ class Telling:
         log.get_logger().warning("a result is not wanted", task_id=str(task_id), status=error.status, code=error.code)
         if error.status in _UNREADABLE and report.code != "result_refused":
             plain = Report(
-                outcome=Outcome.FAILED, code="result_refused", started_at=report.started_at, ended_at=report.ended_at,
-                reason=f"it ended as {report.outcome}, but its report was refused: {error.message}"[:2000])
+                outcome=Outcome.FAILED,
+                code="result_refused",
+                started_at=report.started_at,
+                ended_at=report.ended_at,
+                reason=f"it ended as {report.outcome}, but its report was refused: {error.message}"[:2000],
+            )
             await self._tasks.write(Ended(task_id, plain))
         else:
             await self._tasks.write(Accepted(task_id))

@@ -89,7 +89,8 @@ def _follow_authorities(trusted: list[str], listed: list[str], shown: list[x509.
     while growing:
         trustees = [link for link in links if _key_of(link) in good_keys]
         found = {
-            _key_of(link) for link in links
+            _key_of(link)
+            for link in links
             if _key_of(link) not in good_keys and any(_certified(link, issuer) for issuer in trustees)
         }
         good_keys |= found
@@ -128,7 +129,8 @@ def _public(text: str) -> Ed25519PublicKey:
 def keep_trust(state: StateDirectory, trust: Trust) -> None:
     keys = [
         TaskKeyView(
-            key_id=key_id, public_key=base64.b64encode(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).decode())
+            key_id=key_id, public_key=base64.b64encode(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).decode()
+        )
         for key_id, key in trust.task_keys.items()
     ]
     state.write(TRUST, msgspec.json.encode(Kept(authorities=trust.authorities, task_keys=keys)))

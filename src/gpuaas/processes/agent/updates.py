@@ -110,9 +110,17 @@ class LaunchedUpdater:
         if folder == self._folder:
             return UpdateResult(version=wanted.version, rolled_back=False)
         await tell("switch", folder)
-        write_update(self._state, Update(
-            task_id=task_id, version=wanted.version, to=folder, back_to=self._folder, stage=Stage.TRYING,
-            healthy_within_seconds=wanted.healthy_within_seconds))
+        write_update(
+            self._state,
+            Update(
+                task_id=task_id,
+                version=wanted.version,
+                to=folder,
+                back_to=self._folder,
+                stage=Stage.TRYING,
+                healthy_within_seconds=wanted.healthy_within_seconds,
+            ),
+        )
         switch(self._state, folder)
         self._leave()
         await asyncio.Event().wait()  # this process ends; the task goes on in the next

@@ -111,8 +111,11 @@ class ListenerIdentity:
         self.tls.use(issued.chain, self._key, "".join(service.pem(a.certificate) for a in authorities))
         self._mark, self._renew_after = mark, issued.certificate.renew_after
         log.get_logger().info(
-            "the agents' listener has a certificate", serial=issued.certificate.serial,
-            not_after=issued.certificate.not_after.isoformat(), names=list(self._names))
+            "the agents' listener has a certificate",
+            serial=issued.certificate.serial,
+            not_after=issued.certificate.not_after.isoformat(),
+            names=list(self._names),
+        )
 
 
 class AgentServer(QuietServer):
@@ -121,12 +124,18 @@ class AgentServer(QuietServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         config = self.config
         protocol = functools.partial(
-            AgentProtocol, config=config, server_state=self.server_state, app_state=self.lifespan.state)
+            AgentProtocol, config=config, server_state=self.server_state, app_state=self.lifespan.state
+        )
         loop = asyncio.get_running_loop()
         self.servers = [
             await loop.create_server(
-                protocol, sock=one, ssl=config.ssl, backlog=config.backlog, ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=TLS_END_SECONDS)
+                protocol,
+                sock=one,
+                ssl=config.ssl,
+                backlog=config.backlog,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=TLS_END_SECONDS,
+            )
             for one in sockets or []
         ]
         self.started = True
@@ -150,7 +159,18 @@ async def _follow(identity: ListenerIdentity, server: AgentServer) -> None:
 
 def _config(app: Any, tls: ChangingTls) -> uvicorn.Config:
     return uvicorn.Config(
-        app, loop="uvloop", http=AgentProtocol, ws="none", lifespan="off", access_log=False, log_config=None,
-        proxy_headers=False, server_header=False, date_header=False, timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=STOP_SECONDS, backlog=BACKLOG, ssl_context_factory=lambda *_: tls.context,
+        app,
+        loop="uvloop",
+        http=AgentProtocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        backlog=BACKLOG,
+        ssl_context_factory=lambda *_: tls.context,
     )

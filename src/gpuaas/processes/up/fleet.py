@@ -63,7 +63,13 @@ def fleet_programs(nodes: int, data: Path, url: str, env: Mapping[str, str], log
     starts = range(0, nodes, PER_PROCESS)
     return [
         FleetProgram(
-            f"{FLEET}-{number}" if len(starts) > 1 else FLEET, number, min(PER_PROCESS, nodes - start), data / FOLDER,
-            url, own, logs)
+            f"{FLEET}-{number}" if len(starts) > 1 else FLEET,
+            number,
+            min(PER_PROCESS, nodes - start),
+            data / FOLDER,
+            url,
+            own,
+            logs,
+        )
         for number, start in enumerate(starts)
     ]

@@ -100,9 +100,19 @@ def _sku(kind: Kind) -> SkuCreate:
 
     counts = [count for count in (1, 2, 4, 8) if count <= kind.gpus]
     return SkuCreate(
-        name=kind.sku, title=kind.title, shape=Shape.GPU_SLICE, gpu_vendor=kind.vendor, gpu_model=kind.model,
-        gpu_memory_bytes=kind.memory_gib << 30, gpus_per_node=kind.gpus, allowed_gpu_counts=counts, needs_nvme=True,
-        needs_fabric=kind.fabric, region=REGION, micros_per_gpu_hour=kind.micros)
+        name=kind.sku,
+        title=kind.title,
+        shape=Shape.GPU_SLICE,
+        gpu_vendor=kind.vendor,
+        gpu_model=kind.model,
+        gpu_memory_bytes=kind.memory_gib << 30,
+        gpus_per_node=kind.gpus,
+        allowed_gpu_counts=counts,
+        needs_nvme=True,
+        needs_fabric=kind.fabric,
+        region=REGION,
+        micros_per_gpu_hour=kind.micros,
+    )
 
 
 async def _places(tx: Tx, directory: Path, skus: dict[str, UUID], numbers: Sequence[int]) -> list[str]:

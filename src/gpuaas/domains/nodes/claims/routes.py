@@ -7,8 +7,15 @@ from gpuaas.infra.http.context import AgentContext
 from gpuaas.infra.http.operation import Lane, Wire, operation
 
 
-@operation("POST", "/claim", lane=Lane.DEFAULT, wire=Wire.AGENT, transaction=False, tag="agent",
-           errors=(Code.NODE_MISSING, Code.AGENT_STATE_ROLLED_BACK))
+@operation(
+    "POST",
+    "/claim",
+    lane=Lane.DEFAULT,
+    wire=Wire.AGENT,
+    transaction=False,
+    tag="agent",
+    errors=(Code.NODE_MISSING, Code.AGENT_STATE_ROLLED_BACK),
+)
 async def agent_claim(cx: AgentContext, wanted: Claim) -> Claimed:
     """Fetch tasks; waits until there is one, or the time is up. What was fetched and has not ended may be asked again.
 

@@ -127,7 +127,8 @@ async def _peek(db: Database, node_id: UUID, next_sequence: int) -> Peek:
         async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
             await registry.node_quarantine(tx, node_id, ROLLED_BACK, detail)
         raise Conflict(
-            Code.AGENT_STATE_ROLLED_BACK, "The agent has lost its memory. Its node has to be enrolled again.")
+            Code.AGENT_STATE_ROLLED_BACK, "The agent has lost its memory. Its node has to be enrolled again."
+        )
     return found
 
 

@@ -16,7 +16,13 @@ from gpuaas.kit.ids import NodeId
 
 
 @operation(
-    "POST", "/nodes", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.create", status=201, tag="nodes",
+    "POST",
+    "/nodes",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.create",
+    status=201,
+    tag="nodes",
     errors=(Code.NODE_NAME_TAKEN, Code.SKU_MISSING),
 )
 async def node_create(cx: PlatformContext, wanted: NodeCreate) -> NodeCreated:
@@ -28,8 +34,15 @@ async def node_create(cx: PlatformContext, wanted: NodeCreate) -> NodeCreated:
 
 
 @operation(
-    "POST", "/nodes/{node_id}/reenrol", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.reenrol", status=201,
-    tag="nodes", errors=(Code.NODE_MISSING, Code.STATE_MOVE_REFUSED))
+    "POST",
+    "/nodes/{node_id}/reenrol",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.reenrol",
+    status=201,
+    tag="nodes",
+    errors=(Code.NODE_MISSING, Code.STATE_MOVE_REFUSED),
+)
 async def node_reenrol(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> NodeCreated:
     """Have a node enrolled again, after its machine or its agent's state was lost.
 
@@ -39,13 +52,25 @@ async def node_reenrol(cx: PlatformContext, node_id: NodeId, wanted: NodeReason)
 
 
 @operation(
-    "POST", "/nodes/enrol", lane=Lane.AUTH, audit="node.enrol", status=201, tag="nodes",
-    errors=(Code.BOOTSTRAP_TOKEN_REFUSED, Code.CSR_REFUSED, Code.NODE_MISSING, Code.STATE_MOVE_REFUSED,
-            Code.TASK_QUEUE_FULL))
+    "POST",
+    "/nodes/enrol",
+    lane=Lane.AUTH,
+    audit="node.enrol",
+    status=201,
+    tag="nodes",
+    errors=(
+        Code.BOOTSTRAP_TOKEN_REFUSED,
+        Code.CSR_REFUSED,
+        Code.NODE_MISSING,
+        Code.STATE_MOVE_REFUSED,
+        Code.TASK_QUEUE_FULL,
+    ),
+)
 async def node_enrol(cx: PublicContext, wanted: Enrol) -> Enrolled:
     """Enrol an agent: a single-use token and a certificate request for a certificate that names the node."""
     enrolled = await service.node_enrol(
-        cx.tx, cx.parts.get(Pki), wanted, seconds=cx.policy.number("pki.node_certificate_seconds"))
+        cx.tx, cx.parts.get(Pki), wanted, seconds=cx.policy.number("pki.node_certificate_seconds")
+    )
     cx.subject_id = enrolled.node_id
     return enrolled
 
@@ -58,5 +83,9 @@ async def agent_trust(cx: AgentContext) -> TrustView:
 
 async def _invited(cx: PlatformContext, node_id: UUID) -> NodeCreated:
     return await service.node_invite(
-        cx.tx, node_id, seconds=cx.policy.number("pki.bootstrap_token_seconds"),
-        lease=cx.policy.number("nodes.lease_seconds"), public_url=cx.parts.get(Addresses).public_url)
+        cx.tx,
+        node_id,
+        seconds=cx.policy.number("pki.bootstrap_token_seconds"),
+        lease=cx.policy.number("nodes.lease_seconds"),
+        public_url=cx.parts.get(Addresses).public_url,
+    )

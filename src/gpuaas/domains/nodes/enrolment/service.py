@@ -18,8 +18,12 @@ async def node_invite(tx: Tx, node_id: UUID, *, seconds: int, lease: int, public
     token = await pki.bootstrap_token_create(tx, node_id, seconds=seconds)
     node = await registry.node_get(tx, node_id, lease=lease)
     return NodeCreated(
-        id=node.id, node=node_view(node), token=token.token, expires_at=token.expires_at,
-        command=f"gpuaas agent enrol --url {public_url} --token {token.token}")
+        id=node.id,
+        node=node_view(node),
+        token=token.token,
+        expires_at=token.expires_at,
+        command=f"gpuaas agent enrol --url {public_url} --token {token.token}",
+    )
 
 
 async def node_enrol(tx: Tx, site: Pki, wanted: Enrol, *, seconds: int) -> Enrolled:
@@ -28,13 +32,19 @@ async def node_enrol(tx: Tx, site: Pki, wanted: Enrol, *, seconds: int) -> Enrol
     node_id, issued = await pki.enrol(tx, site, wanted.token, wanted.csr, seconds=seconds)
     node = await registry.node_enrolled(tx, node_id, wanted.agent_version)
     return Enrolled(
-        node_id=node_id, name=node.name, agent_url=site.agent_url, certificate=certificate_view(issued),
-        trust=await trust_view(tx))
+        node_id=node_id,
+        name=node.name,
+        agent_url=site.agent_url,
+        certificate=certificate_view(issued),
+        trust=await trust_view(tx),
+    )
 
 
 async def trust_view(tx: Tx) -> TrustView:
     """Whom an agent believes: our authorities, and the keys tasks are signed with."""
     keys, statements = await tasks.trust(tx)
     return TrustView(
-        authorities=await pki.trust(tx), key_statements=statements,
-        task_keys=[TaskKeyView(key_id=key.key_id, public_key=key.public_key) for key in keys])
+        authorities=await pki.trust(tx),
+        key_statements=statements,
+        task_keys=[TaskKeyView(key_id=key.key_id, public_key=key.public_key) for key in keys],
+    )

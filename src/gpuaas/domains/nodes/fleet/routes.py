@@ -20,8 +20,14 @@ async def slot_list(cx: PlatformContext, query: SlotListQuery) -> Page[NodeSlotV
 
 
 @operation(
-    "POST", "/slots/{slot_id}/quarantine", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="slot.quarantine",
-    tag="slots", errors=(Code.SLOT_MISSING, Code.SLOT_QUARANTINED))
+    "POST",
+    "/slots/{slot_id}/quarantine",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="slot.quarantine",
+    tag="slots",
+    errors=(Code.SLOT_MISSING, Code.SLOT_QUARANTINED),
+)
 async def slot_quarantine(cx: PlatformContext, slot_id: SlotId, wanted: SlotQuarantine) -> NodeSlotView:
     """Take a GPU out of sale. Its siblings stay; whoever is on it stays, too."""
     slot = await health.slot_quarantine(cx.tx, slot_id, wanted.reason)

@@ -19,9 +19,7 @@ MAX_TROUBLES = 200
 NODES_AT_ONCE = 500
 
 
-async def slot_list(
-    tx: Tx, query: SlotListQuery, *, lease: int, after: UUID
-) -> tuple[list[NodeSlotView], UUID | None]:
+async def slot_list(tx: Tx, query: SlotListQuery, *, lease: int, after: UUID) -> tuple[list[NodeSlotView], UUID | None]:
     """Whole nodes to a page, so that siblings are seen together; and the last node, when there may be more."""
     if query.node_id is not None:
         views = await slot_views(tx, [await registry.node_get(tx, query.node_id, lease=lease)])
@@ -70,9 +68,16 @@ async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:
         last = nodes[-1].id
     troubles.sort(key=lambda trouble: not any("quarantine" in reason for reason in trouble.why_not))
     return FleetHealth(
-        ok=not troubles, nodes=states.total(), by_state=dict(states), by_liveness=dict(liveness), slots=slots,
-        slots_sellable=sellable, slots_quarantined=await health.open_count(tx),
-        tasks_open=await tasks.open_count(tx), troubles=troubles[:MAX_TROUBLES])
+        ok=not troubles,
+        nodes=states.total(),
+        by_state=dict(states),
+        by_liveness=dict(liveness),
+        slots=slots,
+        slots_sellable=sellable,
+        slots_quarantined=await health.open_count(tx),
+        tasks_open=await tasks.open_count(tx),
+        troubles=troubles[:MAX_TROUBLES],
+    )
 
 
 def _troubles(nodes: Sequence[Node], views: Sequence[NodeSlotView]) -> list[Trouble]:
@@ -80,24 +85,40 @@ def _troubles(nodes: Sequence[Node], views: Sequence[NodeSlotView]) -> list[Trou
     reasons = {node.id: why_node_not(node) for node in nodes}
     found = [
         Trouble(node_id=node.id, node_name=node.name, slot_id=None, serial="", why_not=reasons[node.id])
-        for node in nodes if reasons[node.id]
+        for node in nodes
+        if reasons[node.id]
     ]
     for view in views:
         own = [reason for reason in view.why_not if reason not in reasons[view.node_id]]  # type: ignore[index] # an id of ours
         if own:
-            found.append(Trouble(
-                node_id=view.node_id, node_name=view.node_name, slot_id=view.id, serial=view.serial, why_not=own))
+            found.append(
+                Trouble(
+                    node_id=view.node_id, node_name=view.node_name, slot_id=view.id, serial=view.serial, why_not=own
+                )
+            )
     return found
 
 
 def _slot_view(node: Node, slot: Slot, held: SlotQuarantineRow | None, strikes: int) -> NodeSlotView:
     why_not = why_slot_not(node, present=slot.present, quarantine_reason=held.reason if held else None)
     return NodeSlotView(
-        id=slot.id, node_id=slot.node_id, node_name=node.name, index=slot.gpu_index, serial=slot.serial,
-        model=slot.model, memory_bytes=slot.memory_bytes, numa=slot.numa, address=slot.address,
-        nvme=slot.nvme_address, fabric=slot.fabric_address, present=slot.present, sellable=not why_not,
-        why_not=why_not, strikes=strikes,
-        quarantine=Quarantine(reason=held.reason, detail=held.detail, since=held.since) if held else None)
+        id=slot.id,
+        node_id=slot.node_id,
+        node_name=node.name,
+        index=slot.gpu_index,
+        serial=slot.serial,
+        model=slot.model,
+        memory_bytes=slot.memory_bytes,
+        numa=slot.numa,
+        address=slot.address,
+        nvme=slot.nvme_address,
+        fabric=slot.fabric_address,
+        present=slot.present,
+        sellable=not why_not,
+        why_not=why_not,
+        strikes=strikes,
+        quarantine=Quarantine(reason=held.reason, detail=held.detail, since=held.since) if held else None,
+    )
 
 
 def _wanted(views: list[NodeSlotView], query: SlotListQuery) -> list[NodeSlotView]:

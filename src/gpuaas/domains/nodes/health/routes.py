@@ -29,41 +29,66 @@ _ASKS = (Code.STATE_MOVE_REFUSED, Code.TASK_QUEUE_FULL)
 @operation("POST", "/faults", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent", errors=(Code.TASK_QUEUE_FULL,))
 async def agent_faults(cx: AgentContext, told: TellFaults) -> Done:
     """Tell of faults of GPUs. When this is answered, a GPU that must not be sold is in quarantine."""
-    await service.faults_tell(
-        cx.tx, cx.node_id, told.faults, strikes_max=cx.policy.number("nodes.strikes_max"))
+    await service.faults_tell(cx.tx, cx.node_id, told.faults, strikes_max=cx.policy.number("nodes.strikes_max"))
     return Done()
 
 
 @operation(
-    "POST", "/slots/{slot_id}/return", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="slot.return", status=202,
-    tag="slots", errors=(Code.SLOT_MISSING, Code.SLOT_NOT_QUARANTINED, *_ASKS))
+    "POST",
+    "/slots/{slot_id}/return",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="slot.return",
+    status=202,
+    tag="slots",
+    errors=(Code.SLOT_MISSING, Code.SLOT_NOT_QUARANTINED, *_ASKS),
+)
 async def slot_return(cx: PlatformContext, slot_id: SlotId, wanted: NodeReason) -> TaskView:
     """Have a GPU checked under load. If that passes, it is sold again: there is no other way back."""
     return task_view(await service.slot_return(cx.tx, slot_id))
 
 
 @operation(
-    "POST", "/nodes/{node_id}/return", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.return", status=202,
-    tag="nodes", errors=(Code.NODE_MISSING, Code.NODE_NOT_QUARANTINED, *_ASKS))
+    "POST",
+    "/nodes/{node_id}/return",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.return",
+    status=202,
+    tag="nodes",
+    errors=(Code.NODE_MISSING, Code.NODE_NOT_QUARANTINED, *_ASKS),
+)
 async def node_return(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> TaskView:
     """Have all GPUs of a node in quarantine checked under load. If that passes, the node is sold again."""
     return task_view(await service.node_return(cx.tx, node_id))
 
 
-@operation("GET", "/nodes/{node_id}/health", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="nodes",
-           errors=(Code.NODE_MISSING,))
+@operation(
+    "GET",
+    "/nodes/{node_id}/health",
+    permission=P.NODES_READ,
+    lane=Lane.DEFAULT,
+    tag="nodes",
+    errors=(Code.NODE_MISSING,),
+)
 async def node_health_list(cx: PlatformContext, node_id: NodeId, query: HealthHistoryQuery) -> Page[HealthEntry]:
     """List what was found of a node's health, the newest first: checks, faults, quarantines, returns."""
     await registry.node_get(cx.tx, node_id)
-    rows = await service.history(
-        cx.tx, node_id, serial=query.serial, before=_before(cx, query), limit=query.limit + 1)
+    rows = await service.history(cx.tx, node_id, serial=query.serial, before=_before(cx, query), limit=query.limit + 1)
     return page(cx, query, rows, _entry)
 
 
 def _entry(row: HealthRow) -> HealthEntry:
     return HealthEntry(
-        id=row.id, node_id=row.node_id, serial=row.serial, kind=row.kind, good=row.good, code=row.code,
-        detail=row.detail, at=row.at)
+        id=row.id,
+        node_id=row.node_id,
+        serial=row.serial,
+        kind=row.kind,
+        good=row.good,
+        code=row.code,
+        detail=row.detail,
+        at=row.at,
+    )
 
 
 def _before(cx: PlatformContext, query: HealthHistoryQuery) -> UUID:

@@ -46,15 +46,27 @@ async def faults_tell(tx: Tx, node_id: UUID, faults: Sequence[GpuFault], *, stri
     for fault in faults:
         require_plausible(fault.at, "faults.at")
     for fault in await store.faults_add(tx, node_id, faults):
-        await store.note(tx, node_id, [Entry(
-            serial=fault.serial, kind="fault", good=False, code=fault.code, detail=f"{fault.kind}: {fault.detail}")])
+        await store.note(
+            tx,
+            node_id,
+            [
+                Entry(
+                    serial=fault.serial,
+                    kind="fault",
+                    good=False,
+                    code=fault.code,
+                    detail=f"{fault.kind}: {fault.detail}",
+                )
+            ],
+        )
         if not judgement.quarantines(fault):
             continue
         slot = await _slot(tx, node_id, fault.serial)
         if slot is None:
             continue
         opened = await _quarantine(
-            tx, slot, reason=fault.code, detail=fault.detail, evidence=msgspec.to_builtins(fault), strike=True)
+            tx, slot, reason=fault.code, detail=fault.detail, evidence=msgspec.to_builtins(fault), strike=True
+        )
         if opened is None:
             await store.forget_check(tx, slot.id)
         elif judgement.heals_by_itself(fault, await _strikes_of(tx, slot.serial), strikes_max):
@@ -88,8 +100,9 @@ async def check_ended(tx: Tx, task: TaskRow, *, strikes_max: int) -> None:
 
 async def _gpu_checked(tx: Tx, task: TaskRow, gpu: GpuHealth, *, load: bool) -> bool:
     well, detail = judgement.gpu_verdict(gpu)
-    await store.note(tx, task.node_id, [Entry(
-        serial=gpu.serial, kind="load_check" if load else "check", good=well, detail=detail)])
+    await store.note(
+        tx, task.node_id, [Entry(serial=gpu.serial, kind="load_check" if load else "check", good=well, detail=detail)]
+    )
     slot = await _slot(tx, task.node_id, gpu.serial)
     if slot is None:
         return well
@@ -136,35 +149,53 @@ async def provision_ended(tx: Tx, task: TaskRow, *, allowed: int) -> None:
     if task.state not in FAILURES:
         return
     node = await registry.node_get(tx, task.node_id)
-    last = await tasks.recent_of_types(
-        tx, task.node_id, PROVISIONS, after=node.returned_at or _LONG_AGO, limit=allowed)
+    last = await tasks.recent_of_types(tx, task.node_id, PROVISIONS, after=node.returned_at or _LONG_AGO, limit=allowed)
     failed = [(task_id, reason) for state, task_id, reason in last if state in FAILURES]
     if len(failed) == len(last) and judgement.breaker_trips(len(failed), allowed):
         detail = "; ".join(f"task {task_id}: {reason}" for task_id, reason in failed)
         if await registry.node_quarantine(tx, task.node_id, PROVISIONS_FAILED, detail):
-            await store.note(tx, task.node_id, [Entry(
-                serial="", kind="quarantined", good=False, code=PROVISIONS_FAILED, detail=detail[:500])])
+            await store.note(
+                tx,
+                task.node_id,
+                [Entry(serial="", kind="quarantined", good=False, code=PROVISIONS_FAILED, detail=detail[:500])],
+            )
 
 
 async def _quarantine(
     tx: Tx, slot: Slot, *, reason: str, detail: str, evidence: object, strike: bool
 ) -> SlotQuarantineRow | None:
     opened = await store.quarantine(
-        tx, slot_id=slot.id, node_id=slot.node_id, serial=slot.serial, reason=reason, detail=detail,
-        evidence=msgspec.json.encode(evidence).decode(), strike=strike)
+        tx,
+        slot_id=slot.id,
+        node_id=slot.node_id,
+        serial=slot.serial,
+        reason=reason,
+        detail=detail,
+        evidence=msgspec.json.encode(evidence).decode(),
+        strike=strike,
+    )
     if opened is None:
         return None
-    await store.note(tx, slot.node_id, [Entry(
-        serial=slot.serial, kind="quarantined", good=False, code=reason, detail=detail)])
-    tx.emit(SlotQuarantined(
-        node_id=slot.node_id, slot_id=slot.id, serial=slot.serial, reason=reason,
-        strikes=await _strikes_of(tx, slot.serial)), subject_id=slot.id)
+    await store.note(
+        tx, slot.node_id, [Entry(serial=slot.serial, kind="quarantined", good=False, code=reason, detail=detail)]
+    )
+    tx.emit(
+        SlotQuarantined(
+            node_id=slot.node_id,
+            slot_id=slot.id,
+            serial=slot.serial,
+            reason=reason,
+            strikes=await _strikes_of(tx, slot.serial),
+        ),
+        subject_id=slot.id,
+    )
     return opened
 
 
 async def _check_for_return(tx: Tx, quarantine: SlotQuarantineRow) -> TaskRow:
     task = await tasks.task_create(
-        tx, quarantine.node_id, HealthCheck(serials=[quarantine.serial], load=True), subject_id=quarantine.slot_id)
+        tx, quarantine.node_id, HealthCheck(serials=[quarantine.serial], load=True), subject_id=quarantine.slot_id
+    )
     await store.checking(tx, quarantine.id, task.id)
     return task
 

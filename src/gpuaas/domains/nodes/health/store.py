@@ -100,15 +100,29 @@ async def faults_add(tx: Tx, node_id: UUID, faults: Sequence[GpuFault]) -> list[
     by_id = {new_id(): fault for fault in faults}
     told = list(by_id.values())
     rows = await tx.rows(
-        ADD_FAULTS, node_id, list(by_id), [f.serial for f in told], [f.kind for f in told], [f.code for f in told],
-        [f.detail for f in told], [f.at for f in told])
+        ADD_FAULTS,
+        node_id,
+        list(by_id),
+        [f.serial for f in told],
+        [f.kind for f in told],
+        [f.code for f in told],
+        [f.detail for f in told],
+        [f.at for f in told],
+    )
     return [by_id[row["id"]] for row in rows]
 
 
 async def note(tx: Tx, node_id: UUID, entries: Sequence[Entry]) -> None:
     await tx.run(
-        NOTE, node_id, [new_id() for _ in entries], [e.serial for e in entries], [e.kind for e in entries],
-        [e.good for e in entries], [e.code for e in entries], [e.detail for e in entries])
+        NOTE,
+        node_id,
+        [new_id() for _ in entries],
+        [e.serial for e in entries],
+        [e.kind for e in entries],
+        [e.good for e in entries],
+        [e.code for e in entries],
+        [e.detail for e in entries],
+    )
 
 
 async def history(tx: Tx, node_id: UUID, *, serial: str | None, before: UUID, limit: int) -> list[HealthRow]:

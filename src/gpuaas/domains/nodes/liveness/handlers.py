@@ -22,7 +22,8 @@ async def silence_notice(parts: Parts) -> None:
     policy = parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
     async with parts.get(Database).transaction(Sight(PLATFORM), "system:nodes.silence") as tx:
         unknown, lost = await service.silence_note(
-            tx, lease_seconds=policy.number("nodes.lease_seconds"), lost_seconds=policy.number("nodes.lost_seconds"))
+            tx, lease_seconds=policy.number("nodes.lease_seconds"), lost_seconds=policy.number("nodes.lost_seconds")
+        )
     for liveness, nodes in (("unknown", unknown), ("lost", lost)):
         if nodes:
             SILENT.labels(liveness).inc(len(nodes))

@@ -31,23 +31,26 @@ def heartbeat_check(beat: Heartbeat) -> None:
     require_plausible(beat.sent_at, "sent_at")
     if not all(_LOGIN.match(login) for login in beat.accounts):
         raise Refused(
-            Code.REQUEST_INVALID, "accounts are the names of accounts of ours.",
-            details=[Detail("accounts", "not a login")])
+            Code.REQUEST_INVALID,
+            "accounts are the names of accounts of ours.",
+            details=[Detail("accounts", "not a login")],
+        )
 
 
 async def heartbeats_note(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> dict[UUID, Noted]:
     """Nodes that are not in the answer are not in service."""
     for node in await store.woken(tx, beats):
-        tx.emit(NodeRecovered(
-            node_id=node.node_id, from_liveness=node.before, rebooted=node.rebooted), subject_id=node.node_id)
+        tx.emit(
+            NodeRecovered(node_id=node.node_id, from_liveness=node.before, rebooted=node.rebooted),
+            subject_id=node.node_id,
+        )
     return {row.node_id: row for row in await store.beat(tx, beats)}
 
 
 async def silence_note(tx: Tx, *, lease_seconds: int, lost_seconds: int) -> tuple[list[UUID], list[UUID]]:
     """Nodes that became unknown and lost just now."""
     unknown = await store.fade(tx, frm=Liveness.ONLINE, to=Liveness.UNKNOWN, seconds=lease_seconds)
-    lost = await store.fade(
-        tx, frm=Liveness.UNKNOWN, to=Liveness.LOST, seconds=max(lost_seconds, lease_seconds))
+    lost = await store.fade(tx, frm=Liveness.UNKNOWN, to=Liveness.LOST, seconds=max(lost_seconds, lease_seconds))
     for node_id in unknown:
         tx.emit(NodeUnknown(node_id=node_id), subject_id=node_id)
     for node_id in lost:
@@ -102,8 +105,11 @@ class Heartbeats:
             if row is None:
                 _fail(answer, Missing(Code.NODE_MISSING, "There is no such node."))
             elif not answer.done():
-                answer.set_result(Desired(
-                    generation=row.generation, cordoned=row.cordoned, drained=row.drained, heartbeat_seconds=pause))
+                answer.set_result(
+                    Desired(
+                        generation=row.generation, cordoned=row.cordoned, drained=row.drained, heartbeat_seconds=pause
+                    )
+                )
 
 
 def _fail(answer: asyncio.Future[Desired], error: Exception) -> None:

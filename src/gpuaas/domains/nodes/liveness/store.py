@@ -56,8 +56,15 @@ async def woken(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> list[Woken]:
 async def beat(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> list[Noted]:
     said = list(beats.values())
     rows = await tx.rows(
-        BEAT, list(beats), [b.sent_at for b in said], [b.boot_id for b in said], [b.agent_version for b in said],
-        [b.next_sequence for b in said], [b.generation for b in said], [",".join(b.accounts) for b in said])
+        BEAT,
+        list(beats),
+        [b.sent_at for b in said],
+        [b.boot_id for b in said],
+        [b.agent_version for b in said],
+        [b.next_sequence for b in said],
+        [b.generation for b in said],
+        [",".join(b.accounts) for b in said],
+    )
     return decode_all(Noted, rows)
 
 

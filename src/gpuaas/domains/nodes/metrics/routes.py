@@ -23,11 +23,19 @@ async def agent_metrics(cx: AgentContext, told: TellMetrics) -> Done:
     return Done()
 
 
-@operation("GET", "/nodes/{node_id}/metrics", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="nodes",
-           errors=(Code.NODE_MISSING,))
+@operation(
+    "GET",
+    "/nodes/{node_id}/metrics",
+    permission=P.NODES_READ,
+    lane=Lane.DEFAULT,
+    tag="nodes",
+    errors=(Code.NODE_MISSING,),
+)
 async def node_metrics(cx: PlatformContext, node_id: NodeId, query: MetricsQuery) -> NodeMetrics:
     """Show the last samples of a node's host and GPUs, the newest first."""
     await registry.node_get(cx.tx, node_id)
     rows = await service.node_metrics(cx.tx, node_id, minutes=query.minutes, limit=query.limit)
-    return NodeMetrics(node_id=node_id, samples=[
-        SampleView(at=row.at, values=msgspec.json.decode(row.values, type=dict[str, float])) for row in rows])
+    return NodeMetrics(
+        node_id=node_id,
+        samples=[SampleView(at=row.at, values=msgspec.json.decode(row.values, type=dict[str, float])) for row in rows],
+    )

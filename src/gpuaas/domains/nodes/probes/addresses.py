@@ -5,9 +5,19 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
-METADATA: frozenset[Address] = frozenset(map(ip_address, (
-    "169.254.169.254", "169.254.170.2", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192",
-)))
+METADATA: frozenset[Address] = frozenset(
+    map(
+        ip_address,
+        (
+            "169.254.169.254",
+            "169.254.170.2",
+            "fd00:ec2::254",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+        ),
+    )
+)
 SIX_TO_FOUR, NAT64 = IPv6Network("2002::/16"), IPv6Network("64:ff9b::/96")
 
 

@@ -17,8 +17,15 @@ async def _probe(cx: PlatformContext, node_id: NodeId, wanted: NodeProbe) -> Pro
 
 
 @operation(
-    "POST", "/nodes/{node_id}/probe", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.probe", tag="nodes",
-    prepare=_probe, errors=(Code.NODE_MISSING, Code.PROBE_REFUSED))
+    "POST",
+    "/nodes/{node_id}/probe",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.probe",
+    tag="nodes",
+    prepare=_probe,
+    errors=(Code.NODE_MISSING, Code.PROBE_REFUSED),
+)
 async def node_probe(cx: PlatformContext, node_id: NodeId, wanted: NodeProbe) -> ProbeView:
     """Try whether a node's address can be reached: a connection is opened and closed, nothing is sent.
 

@@ -38,11 +38,12 @@ async def node_probe(db: Database, prober: Prober, rules: ProbeRules, node_id: U
         took = await prober.connect(found[0], port)
     except Unreachable as error:
         return ProbeView(
-            node_id=node_id, address=found[0], port=port, reached=False, detail=str(error), milliseconds=None)
-    return ProbeView(
-        node_id=node_id, address=found[0], port=port, reached=True, detail="", milliseconds=round(took, 2))
+            node_id=node_id, address=found[0], port=port, reached=False, detail=str(error), milliseconds=None
+        )
+    return ProbeView(node_id=node_id, address=found[0], port=port, reached=True, detail="", milliseconds=round(took, 2))
 
 
 def _refused(reason: str) -> Refused:
     return Refused(
-        Code.PROBE_REFUSED, "This address is not one that may be probed.", details=[Detail("address", reason)])
+        Code.PROBE_REFUSED, "This address is not one that may be probed.", details=[Detail("address", reason)]
+    )

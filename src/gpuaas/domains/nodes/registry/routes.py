@@ -33,8 +33,14 @@ async def node_list(cx: PlatformContext, query: NodeListQuery) -> Page[NodeView]
     """List nodes by state, region, SKU, label, liveness or health."""
     name, has_value, value = (query.label or "").partition("=")
     wanted = Wanted(
-        state=query.state, region=query.region, sku_id=query.sku_id, liveness=query.liveness, health=query.health,
-        label_name=name if name and not has_value else None, labels={name: value} if has_value else None)
+        state=query.state,
+        region=query.region,
+        sku_id=query.sku_id,
+        liveness=query.liveness,
+        health=query.health,
+        label_name=name if name and not has_value else None,
+        labels={name: value} if has_value else None,
+    )
     rows = await service.list_all(cx.tx, wanted, lease=_lease(cx), after=after(cx, query), limit=query.limit + 1)
     return page(cx, query, rows, node_view)
 
@@ -45,8 +51,7 @@ async def node_get(cx: PlatformContext, node_id: NodeId) -> NodeView:
     return await _shown(cx, node_id)
 
 
-@operation(
-    "PATCH", _NODE, permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.update", tag="nodes", errors=_KNOWN)
+@operation("PATCH", _NODE, permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.update", tag="nodes", errors=_KNOWN)
 async def node_update(cx: PlatformContext, node_id: NodeId, wanted: NodeUpdate) -> NodeView:
     """Change a node's labels, tags or address."""
     await service.node_update(cx.tx, node_id, wanted)
@@ -54,8 +59,14 @@ async def node_update(cx: PlatformContext, node_id: NodeId, wanted: NodeUpdate) 
 
 
 @operation(
-    "POST", _NODE + "/cordon", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.cordon", tag="nodes",
-    errors=_KNOWN)
+    "POST",
+    _NODE + "/cordon",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.cordon",
+    tag="nodes",
+    errors=_KNOWN,
+)
 async def node_cordon(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> NodeView:
     """Place nothing new on a node. What is on it stays."""
     await service.node_cordon(cx.tx, node_id, cordoned=True)
@@ -63,8 +74,14 @@ async def node_cordon(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) 
 
 
 @operation(
-    "POST", _NODE + "/uncordon", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.uncordon", tag="nodes",
-    errors=_KNOWN)
+    "POST",
+    _NODE + "/uncordon",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.uncordon",
+    tag="nodes",
+    errors=_KNOWN,
+)
 async def node_uncordon(cx: PlatformContext, node_id: NodeId) -> NodeView:
     """Place things on a node again."""
     await service.node_cordon(cx.tx, node_id, cordoned=False)
@@ -72,8 +89,14 @@ async def node_uncordon(cx: PlatformContext, node_id: NodeId) -> NodeView:
 
 
 @operation(
-    "POST", _NODE + "/drain", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.drain", tag="nodes",
-    errors=(*_KNOWN, Code.TASK_QUEUE_FULL))
+    "POST",
+    _NODE + "/drain",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.drain",
+    tag="nodes",
+    errors=(*_KNOWN, Code.TASK_QUEUE_FULL),
+)
 async def node_drain(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> NodeView:
     """Let nobody new onto a node: nothing is placed on it, and its host refuses new logins."""
     await service.node_drain(cx.tx, node_id, drained=True)
@@ -81,8 +104,14 @@ async def node_drain(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -
 
 
 @operation(
-    "POST", _NODE + "/undrain", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.undrain", tag="nodes",
-    errors=(*_KNOWN, Code.TASK_QUEUE_FULL))
+    "POST",
+    _NODE + "/undrain",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.undrain",
+    tag="nodes",
+    errors=(*_KNOWN, Code.TASK_QUEUE_FULL),
+)
 async def node_undrain(cx: PlatformContext, node_id: NodeId) -> NodeView:
     """Let people onto a node again."""
     await service.node_drain(cx.tx, node_id, drained=False)
@@ -90,8 +119,14 @@ async def node_undrain(cx: PlatformContext, node_id: NodeId) -> NodeView:
 
 
 @operation(
-    "POST", _NODE + "/disable", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.disable", tag="nodes",
-    errors=(*_MOVES, Code.NODE_IN_USE))
+    "POST",
+    _NODE + "/disable",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.disable",
+    tag="nodes",
+    errors=(*_MOVES, Code.NODE_IN_USE),
+)
 async def node_disable(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> NodeView:
     """Take a node out of service. Refused while somebody is on it; its agent is not listened to any more."""
     await service.node_disable(cx.tx, node_id)
@@ -99,8 +134,14 @@ async def node_disable(cx: PlatformContext, node_id: NodeId, wanted: NodeReason)
 
 
 @operation(
-    "POST", _NODE + "/enable", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.enable", tag="nodes",
-    errors=_ASKS)
+    "POST",
+    _NODE + "/enable",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.enable",
+    tag="nodes",
+    errors=_ASKS,
+)
 async def node_enable(cx: PlatformContext, node_id: NodeId) -> NodeView:
     """Take a node into service again; its hardware and health are looked at first."""
     await service.node_enable(cx.tx, node_id)
@@ -108,24 +149,44 @@ async def node_enable(cx: PlatformContext, node_id: NodeId) -> NodeView:
 
 
 @operation(
-    "POST", _NODE + "/inspect", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.inspect", status=202,
-    tag="nodes", errors=_ASKS)
+    "POST",
+    _NODE + "/inspect",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.inspect",
+    status=202,
+    tag="nodes",
+    errors=_ASKS,
+)
 async def node_inspect(cx: PlatformContext, node_id: NodeId) -> TaskView:
     """Have a node's hardware looked at. The task tells when it is done."""
     return task_view(await service.node_inspect(cx.tx, node_id))
 
 
 @operation(
-    "POST", _NODE + "/check", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.check", status=202,
-    tag="nodes", errors=(*_ASKS, Code.NODE_IN_USE))
+    "POST",
+    _NODE + "/check",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.check",
+    status=202,
+    tag="nodes",
+    errors=(*_ASKS, Code.NODE_IN_USE),
+)
 async def node_check(cx: PlatformContext, node_id: NodeId, wanted: NodeCheck) -> TaskView:
     """Have a node's health checked, under load if wanted: then nobody may be on it."""
     return task_view(await service.node_check(cx.tx, node_id, load=wanted.load))
 
 
 @operation(
-    "DELETE", _NODE, permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="node.remove", tag="nodes",
-    errors=(*_MOVES, Code.NODE_IN_USE))
+    "DELETE",
+    _NODE,
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="node.remove",
+    tag="nodes",
+    errors=(*_MOVES, Code.NODE_IN_USE),
+)
 async def node_remove(cx: PlatformContext, node_id: NodeId) -> Done:
     """Remove a node. Refused while somebody is on it; its certificates end, and its name is free again."""
     await service.node_remove(cx.tx, node_id)

@@ -1,6 +1,5 @@
 """Whether a GPU can be sold now, and if not, why: a pure function of what is known."""
 
-
 from gpuaas.contracts.http.nodes import Liveness, NodeHealth, NodeState
 from gpuaas.domains.inventory.hardware import Difference
 from gpuaas.domains.nodes.registry.models import Node
@@ -28,8 +27,10 @@ def why_node_not(node: Node) -> list[str]:
         (node.inspected_at is None, "the node's hardware was not looked at yet"),
         (health is NodeHealth.UNCHECKED, "the node's health was not checked yet"),
         (health is NodeHealth.UNHEALTHY, f"the node is not healthy: {node.host_detail}"),
-        (bool(node.differences), "its hardware is not that of its SKU: "
-                                 + "; ".join(node.differences[:MAX_DIFFERENCES])),
+        (
+            bool(node.differences),
+            "its hardware is not that of its SKU: " + "; ".join(node.differences[:MAX_DIFFERENCES]),
+        ),
     ]
     return [reason for holds, reason in reasons if holds]
 
@@ -42,9 +43,7 @@ def why_slot_not(node: Node, *, present: bool, quarantine_reason: str | None) ->
     return own + why_node_not(node)
 
 
-def of_the_node(
-    differences: list[Difference], gpus_per_node: int, known: set[str], found: set[str]
-) -> list[str]:
+def of_the_node(differences: list[Difference], gpus_per_node: int, known: set[str], found: set[str]) -> list[str]:
     """The differences that speak against the whole node. GPUs that it had and that are gone speak for themselves:
     their slots are absent, and their siblings are what they were."""
     gone = known - found

@@ -45,18 +45,30 @@ async def node_get(tx: Tx, node_id: UUID, *, lease: int = ANY_LEASE) -> Node:
 async def node_create(tx: Tx, wanted: NodeCreate) -> NodeId:
     node_id = NodeId(new_id())
     await inventory.sku_get(tx, SkuId(wanted.sku_id))
-    await store.insert(tx, NewNode(
-        id=node_id, name=wanted.name, region=wanted.region, sku_id=wanted.sku_id, address=wanted.address,
-        labels=wanted.labels, tags=wanted.tags))
+    await store.insert(
+        tx,
+        NewNode(
+            id=node_id,
+            name=wanted.name,
+            region=wanted.region,
+            sku_id=wanted.sku_id,
+            address=wanted.address,
+            labels=wanted.labels,
+            tags=wanted.tags,
+        ),
+    )
     await tasks.sequence_start(tx, node_id)
     return node_id
 
 
 async def node_update(tx: Tx, node_id: UUID, wanted: NodeUpdate) -> None:
     await store.update(
-        tx, node_id, labels=None if wanted.labels is UNSET else wanted.labels,
+        tx,
+        node_id,
+        labels=None if wanted.labels is UNSET else wanted.labels,
         tags=None if wanted.tags is UNSET else wanted.tags,
-        address=None if wanted.address is UNSET else wanted.address)
+        address=None if wanted.address is UNSET else wanted.address,
+    )
 
 
 async def node_enrolled(tx: Tx, node_id: UUID, agent_version: str) -> Node:
@@ -66,8 +78,10 @@ async def node_enrolled(tx: Tx, node_id: UUID, agent_version: str) -> Node:
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The node is {node.state}: it cannot be enrolled now.")
     await tasks.tasks_restart(tx, node_id)
     await _look(tx, node_id)
-    tx.emit(NodeEnrolled(
-        node_id=node_id, agent_version=agent_version, again=node.state is not NodeState.ENROLLING), subject_id=node_id)
+    tx.emit(
+        NodeEnrolled(node_id=node_id, agent_version=agent_version, again=node.state is not NodeState.ENROLLING),
+        subject_id=node_id,
+    )
     return node
 
 

@@ -34,7 +34,7 @@ LIST = f"""
 WHERE n.id > $2 AND (n.state = $3 OR ($3::text IS NULL AND n.state <> 'removed'))
   AND ($4::text IS NULL OR n.region = $4) AND ($5::uuid IS NULL OR n.sku_id = $5)
   AND ($6::text IS NULL OR n.labels ? $6) AND ($7::jsonb IS NULL OR n.labels @> $7)
-  AND ($8::text IS NULL OR {_LIVENESS.format(lease='$1')} = $8) AND ($9::text IS NULL OR {_HEALTH} = $9)
+  AND ($8::text IS NULL OR {_LIVENESS.format(lease="$1")} = $8) AND ($9::text IS NULL OR {_HEALTH} = $9)
 ORDER BY n.id LIMIT $10
 """
 INSERT = """
@@ -77,7 +77,7 @@ WHERE id = $1 AND quarantine_reason IS NOT NULL
 """
 IN_SERVICE = "SELECT EXISTS (SELECT FROM nodes WHERE id = $1 AND state IN ('enrolling', 'active'))"
 COUNTS = f"""
-SELECT n.state, {_LIVENESS.format(lease='$1')} AS liveness, count(*) AS nodes {_FROM}
+SELECT n.state, {_LIVENESS.format(lease="$1")} AS liveness, count(*) AS nodes {_FROM}
 WHERE n.state <> 'removed' GROUP BY 1, 2
 """
 
@@ -98,23 +98,41 @@ async def several(tx: Tx, ids: list[UUID], *, lease: int) -> dict[UUID, Node]:
 async def list_all(tx: Tx, wanted: Wanted, *, lease: int, after: UUID, limit: int) -> list[Node]:
     labels = None if wanted.labels is None else msgspec.json.encode(wanted.labels).decode()
     rows = await tx.rows(
-        LIST, lease, after, wanted.state, wanted.region, wanted.sku_id, wanted.label_name, labels, wanted.liveness,
-        wanted.health, limit)
+        LIST,
+        lease,
+        after,
+        wanted.state,
+        wanted.region,
+        wanted.sku_id,
+        wanted.label_name,
+        labels,
+        wanted.liveness,
+        wanted.health,
+        limit,
+    )
     return decode_all(Node, rows)
 
 
 async def insert(tx: Tx, new: NewNode) -> None:
     with conflicts(_NAMES):
         await tx.run(
-            INSERT, new.id, new.name, new.region, new.sku_id, new.address, msgspec.json.encode(new.labels).decode(),
-            new.tags)
+            INSERT,
+            new.id,
+            new.name,
+            new.region,
+            new.sku_id,
+            new.address,
+            msgspec.json.encode(new.labels).decode(),
+            new.tags,
+        )
 
 
 async def update(
     tx: Tx, node_id: UUID, *, labels: dict[str, str] | None, tags: list[str] | None, address: str | None
 ) -> None:
-    _touched(await tx.run(
-        UPDATE, node_id, None if labels is None else msgspec.json.encode(labels).decode(), tags, address))
+    _touched(
+        await tx.run(UPDATE, node_id, None if labels is None else msgspec.json.encode(labels).decode(), tags, address)
+    )
 
 
 async def desire(tx: Tx, node_id: UUID, *, cordoned: bool | None = None, drained: bool | None = None) -> None:

@@ -21,16 +21,24 @@ RESULT_BYTES = 512 * 1024
 _LAST = UUID(int=(1 << 128) - 1)
 
 
-@operation("POST", "/tasks/{task_id}/phases", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent",
-           errors=(Code.TASK_MISSING,))
+@operation(
+    "POST", "/tasks/{task_id}/phases", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent", errors=(Code.TASK_MISSING,)
+)
 async def agent_task_phases(cx: AgentContext, task_id: TaskId, told: TellPhases) -> Done:
     """Tell of a task's steps as they happen. Telling again changes nothing."""
     await service.phases_tell(cx.tx, cx.node_id, task_id, told.phases)
     return Done()
 
 
-@operation("POST", "/tasks/{task_id}/result", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent",
-           body_limit=RESULT_BYTES, errors=(Code.TASK_MISSING, Code.TASK_REPORTED))
+@operation(
+    "POST",
+    "/tasks/{task_id}/result",
+    lane=Lane.DEFAULT,
+    wire=Wire.AGENT,
+    tag="agent",
+    body_limit=RESULT_BYTES,
+    errors=(Code.TASK_MISSING, Code.TASK_REPORTED),
+)
 async def agent_task_result(cx: AgentContext, task_id: TaskId, told: TellResult) -> Reported:
     """Tell how a task ended. Accepted once: the same again has the same answer, another one is refused."""
     task = await service.result_tell(cx.tx, cx.node_id, task_id, told)
@@ -41,21 +49,35 @@ async def agent_task_result(cx: AgentContext, task_id: TaskId, told: TellResult)
 async def task_list(cx: PlatformContext, query: TaskListQuery) -> Page[TaskView]:
     """List tasks, the newest first."""
     rows = await service.task_list(
-        cx.tx, node_id=query.node_id, state=query.state, type=query.type, subject_id=query.subject_id,
-        before=_before(cx, query), limit=query.limit + 1)
+        cx.tx,
+        node_id=query.node_id,
+        state=query.state,
+        type=query.type,
+        subject_id=query.subject_id,
+        before=_before(cx, query),
+        limit=query.limit + 1,
+    )
     return page(cx, query, rows, task_view)
 
 
-@operation("GET", "/tasks/{task_id}", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="tasks",
-           errors=(Code.TASK_MISSING,))
+@operation(
+    "GET", "/tasks/{task_id}", permission=P.NODES_READ, lane=Lane.DEFAULT, tag="tasks", errors=(Code.TASK_MISSING,)
+)
 async def task_get(cx: PlatformContext, task_id: TaskId) -> TaskDetail:
     """Show a task with its arguments, its steps as they were told, its result and its log."""
     task = await service.task_get(cx.tx, task_id)
     return task_detail(task, await service.task_story(cx.tx, task_id), await service.task_phases(cx.tx, task_id))
 
 
-@operation("POST", "/tasks/{task_id}/cancel", permission=P.NODES_MANAGE, lane=Lane.ADMIN, audit="task.cancel",
-           tag="tasks", errors=(Code.TASK_MISSING, Code.TASK_ENDED))
+@operation(
+    "POST",
+    "/tasks/{task_id}/cancel",
+    permission=P.NODES_MANAGE,
+    lane=Lane.ADMIN,
+    audit="task.cancel",
+    tag="tasks",
+    errors=(Code.TASK_MISSING, Code.TASK_ENDED),
+)
 async def task_cancel(cx: PlatformContext, task_id: TaskId, wanted: NodeReason) -> TaskView:
     """Cancel a task: at once if its node has not fetched it, otherwise its node is asked to stop."""
     task = await service.task_cancel(cx.tx, task_id, wanted.reason)

@@ -48,11 +48,20 @@ class KeyRefused(Exception):
 
 async def task_create(tx: Tx, node_id: UUID, task: Task, *, subject_id: UUID | None = None) -> TaskRow:
     """Ask a node to do something. It is signed and fetched within a moment; the event TaskEnded tells when it ended."""
-    return await store.insert(tx, TaskId(new_id()), NewTask(
-        node_id=NodeId(node_id), type=task.TYPE, version=task.VERSION, subject_id=subject_id,
-        arguments=msgspec.json.encode(task).decode(), deadline_seconds=task.DEADLINE_SECONDS,
-        correlation_id=log.correlation_id.get(), traceparent=trace.traceparent(),
-    ))
+    return await store.insert(
+        tx,
+        TaskId(new_id()),
+        NewTask(
+            node_id=NodeId(node_id),
+            type=task.TYPE,
+            version=task.VERSION,
+            subject_id=subject_id,
+            arguments=msgspec.json.encode(task).decode(),
+            deadline_seconds=task.DEADLINE_SECONDS,
+            correlation_id=log.correlation_id.get(),
+            traceparent=trace.traceparent(),
+        ),
+    )
 
 
 async def task_cancel(tx: Tx, task_id: TaskId, reason: str) -> TaskRow:
@@ -61,7 +70,8 @@ async def task_cancel(tx: Tx, task_id: TaskId, reason: str) -> TaskRow:
     if task.state in (S.QUEUED, S.READY):
         try:
             ended = await store.move(
-                tx, task_id, to=S.CANCELLED, frm=(S.QUEUED, S.READY), reason=reason, code="cancelled")
+                tx, task_id, to=S.CANCELLED, frm=(S.QUEUED, S.READY), reason=reason, code="cancelled"
+            )
         except Conflict:
             pass  # it was fetched meanwhile
         else:
@@ -101,7 +111,8 @@ async def key_ensure(tx: Tx, signer: TaskSigner) -> bool:
             before = signer.previous
             if before is None or before.key_id not in {key.key_id for key in others}:
                 raise KeyRefused(
-                    "another task-signing key is in use: give it as GPUAAS_TASK_SIGNING_KEY_PREVIOUS to follow it")
+                    "another task-signing key is in use: give it as GPUAAS_TASK_SIGNING_KEY_PREVIOUS to follow it"
+                )
             statement = before.vouch_for(signer, clock.now())
         if await store.key_add(tx, signer.key_id, signer.public_key, statement) and others:
             await store.keys_retire(tx, but=signer.key_id, overlap=KEY_OVERLAP)
@@ -150,8 +161,10 @@ async def result_tell(tx: Tx, node_id: UUID, task_id: TaskId, report: Report) ->
         return ended
     late = await store.accept_late(tx, task_id, node_id, report, digest=digest, result=result)
     if late is not None:
-        tx.emit(TaskReportedLate(
-            task_id=late.id, node_id=late.node_id, task_type=late.type, outcome=report.outcome), subject_id=late.id)
+        tx.emit(
+            TaskReportedLate(task_id=late.id, node_id=late.node_id, task_type=late.type, outcome=report.outcome),
+            subject_id=late.id,
+        )
         return late
     told = await store.story(tx, task_id)
     if told.report_hash != digest:
@@ -173,7 +186,8 @@ def checked_result(task: TaskRow, report: Report) -> str | None:
         return msgspec.json.encode(msgspec.json.decode(raw, type=kind)).decode()
     except msgspec.MsgspecError as error:
         raise Refused(
-            Code.REQUEST_INVALID, f"The result is not one of {task.type}.",
+            Code.REQUEST_INVALID,
+            f"The result is not one of {task.type}.",
             details=[Detail("result", str(error)[:200])],
         ) from error
 
@@ -212,6 +226,13 @@ async def tasks_restart(tx: Tx, node_id: UUID) -> None:
 
 
 def _tell_end(tx: Tx, task: TaskRow) -> None:
-    tx.emit(TaskEnded(
-        task_id=task.id, node_id=task.node_id, task_type=task.type, state=task.state, subject_id=task.subject_id,
-    ), subject_id=task.id)
+    tx.emit(
+        TaskEnded(
+            task_id=task.id,
+            node_id=task.node_id,
+            task_type=task.type,
+            state=task.state,
+            subject_id=task.subject_id,
+        ),
+        subject_id=task.id,
+    )

@@ -39,9 +39,17 @@ class TaskSigner:
     def sign(self, task: TaskRow, *, sequence: int, now: datetime) -> Signed:
         expires_at = now + LIFE
         order = Order(
-            task_id=task.id, type=task.type, version=task.version, node_id=task.node_id, subject_id=task.subject_id,
-            sequence=sequence, issued_at=now, expires_at=expires_at, deadline_seconds=task.deadline_seconds,
-            correlation_id=task.correlation_id, traceparent=task.traceparent,
+            task_id=task.id,
+            type=task.type,
+            version=task.version,
+            node_id=task.node_id,
+            subject_id=task.subject_id,
+            sequence=sequence,
+            issued_at=now,
+            expires_at=expires_at,
+            deadline_seconds=task.deadline_seconds,
+            correlation_id=task.correlation_id,
+            traceparent=task.traceparent,
             arguments=msgspec.Raw(task.arguments.encode()),
         )
         envelope = dsse.seal(PAYLOAD_TYPE, msgspec.json.encode(order), self.key_id, self._key).decode()
@@ -50,5 +58,6 @@ class TaskSigner:
     def vouch_for(self, successor: "TaskSigner", now: datetime) -> str:
         """The statement by which agents that trust this key come to trust its successor."""
         statement = KeyStatement(
-            key_id=successor.key_id, public_key=successor.public_key, previous_key_id=self.key_id, issued_at=now)
+            key_id=successor.key_id, public_key=successor.public_key, previous_key_id=self.key_id, issued_at=now
+        )
         return dsse.seal(STATEMENT_TYPE, msgspec.json.encode(statement), self.key_id, self._key).decode()

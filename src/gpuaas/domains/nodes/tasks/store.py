@@ -174,9 +174,21 @@ UPDATE task_keys SET valid_until = now() + $2::interval WHERE key_id <> $1 AND v
 # making and looking --------------------------------------------------------------------------------------------------
 async def insert(tx: Tx, task_id: TaskId, wanted: NewTask) -> TaskRow:
     row = await tx.row(
-        INSERT, task_id, wanted.node_id, wanted.type, wanted.version, wanted.subject_id, wanted.arguments,
-        wanted.deadline_seconds, LIFE.table[S.QUEUED].deadline, wanted.correlation_id, wanted.traceparent,
-        tx.actor_name, sorted(OPEN), MAX_OPEN)
+        INSERT,
+        task_id,
+        wanted.node_id,
+        wanted.type,
+        wanted.version,
+        wanted.subject_id,
+        wanted.arguments,
+        wanted.deadline_seconds,
+        LIFE.table[S.QUEUED].deadline,
+        wanted.correlation_id,
+        wanted.traceparent,
+        tx.actor_name,
+        sorted(OPEN),
+        MAX_OPEN,
+    )
     if row is None:
         raise Conflict(Code.TASK_QUEUE_FULL, f"The node has {MAX_OPEN} unfinished tasks. Wait or cancel some.")
     return decode(TaskRow, row)
@@ -202,7 +214,13 @@ async def story(tx: Tx, task_id: TaskId) -> TaskStory:
 
 
 async def list_all(
-    tx: Tx, *, node_id: UUID | None, state: TaskState | None, type: str | None, subject_id: UUID | None, before: UUID,
+    tx: Tx,
+    *,
+    node_id: UUID | None,
+    state: TaskState | None,
+    type: str | None,
+    subject_id: UUID | None,
+    before: UUID,
     limit: int,
 ) -> list[TaskRow]:
     return decode_all(TaskRow, await tx.rows(LIST, before, node_id, state, type, subject_id, limit))
@@ -244,8 +262,11 @@ async def to_sign(tx: Tx, nodes: Sequence[UUID], *, limit: int) -> list[TaskRow]
 
 async def signed(tx: Tx, key_id: str, tasks: Sequence[Signed]) -> int:
     columns = (
-        [t.id for t in tasks], [t.sequence for t in tasks], [t.envelope for t in tasks],
-        [t.issued_at for t in tasks], [t.expires_at for t in tasks],
+        [t.id for t in tasks],
+        [t.sequence for t in tasks],
+        [t.envelope for t in tasks],
+        [t.issued_at for t in tasks],
+        [t.expires_at for t in tasks],
     )
     return await tx.run(SIGNED, *columns, key_id, LIFE.sources(S.READY))
 
@@ -295,7 +316,8 @@ async def nodes_with_work(tx: Tx, nodes: Sequence[UUID]) -> list[UUID]:
 
 async def deliver(tx: Tx, node_id: UUID, next_sequence: int, *, limit: int) -> list[str]:
     rows = await tx.rows(
-        DELIVER, node_id, next_sequence, limit, LIFE.sources(S.DELIVERED), GRACE_SECONDS, sorted(TO_CLAIM))
+        DELIVER, node_id, next_sequence, limit, LIFE.sources(S.DELIVERED), GRACE_SECONDS, sorted(TO_CLAIM)
+    )
     return [row["envelope"] for row in rows]
 
 
@@ -313,15 +335,26 @@ async def start(tx: Tx, task_id: TaskId, node_id: UUID) -> bool:
 
 async def phases_add(tx: Tx, task_id: TaskId, told: Sequence[Phase]) -> None:
     await tx.run(
-        ADD_PHASES, task_id, [p.at for p in told], [p.name for p in told], [p.detail for p in told], MAX_PHASES)
+        ADD_PHASES, task_id, [p.at for p in told], [p.name for p in told], [p.detail for p in told], MAX_PHASES
+    )
 
 
 async def accept(
     tx: Tx, task_id: TaskId, node_id: UUID, report: Report, *, to: TaskState, digest: bytes, result: str | None
 ) -> TaskRow | None:
     row = await tx.row(
-        ACCEPT, task_id, node_id, LIFE.sources(to), to, report.outcome, digest, report.reason, report.code, result,
-        report.log)
+        ACCEPT,
+        task_id,
+        node_id,
+        LIFE.sources(to),
+        to,
+        report.outcome,
+        digest,
+        report.reason,
+        report.code,
+        result,
+        report.log,
+    )
     return None if row is None else decode(TaskRow, row)
 
 

@@ -88,8 +88,11 @@ class CertificateHolders:
                 async with self._db.transaction(SEES_ALL, "system:pki") as tx:
                     await store.note_used(tx, fingerprint)
             known.actor = Actor(
-                kind=ActorKind.NODE, id=standing.node_id, credential_id=standing.serial,
-                expires_at=int(standing.not_after.timestamp()))
+                kind=ActorKind.NODE,
+                id=standing.node_id,
+                credential_id=standing.serial,
+                expires_at=int(standing.not_after.timestamp()),
+            )
             known.not_after, known.read_at = standing.not_after, started
             return known.actor
 

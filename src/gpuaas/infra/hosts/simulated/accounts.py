@@ -36,8 +36,12 @@ def files_in(home: Path) -> int:
 def start_shell(home: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """`/bin/sh` at home, in a session of its own, knowing nothing of our environment."""
     return subprocess.Popen(
-        ["/bin/sh", *arguments], cwd=home, start_new_session=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ["/bin/sh", *arguments],
+        cwd=home,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
         env={"HOME": str(home), "PATH": "/usr/bin:/bin", "LOGNAME": home.name, "USER": home.name, MARK: str(home)},
     )
 

@@ -72,7 +72,8 @@ class Control:
         except HostFailed as failure:
             return ControlAnswer(ok=False, message=str(failure))
         return ControlAnswer(
-            ok=True, message=next(filter(None, said), ""), nodes=[host.status(node_id) for host, node_id in chosen])
+            ok=True, message=next(filter(None, said), ""), nodes=[host.status(node_id) for host, node_id in chosen]
+        )
 
 
 def _do(host: SimulatedHost, asked: ControlRequest) -> str:

@@ -61,8 +61,11 @@ class SimulatedHost:
         ]
         await self.tap.point(Point.AFTER)
         return HostHealth(
-            healthy=not failing and all(gpu.healthy for gpu in gpus), checks=checks, gpus=gpus,
-            faults=self._store.now.faults[:64])
+            healthy=not failing and all(gpu.healthy for gpu in gpus),
+            checks=checks,
+            gpus=gpus,
+            faults=self._store.now.faults[:64],
+        )
 
     async def faults(self) -> list[GpuFault]:
         return list(self._store.now.faults)
@@ -96,9 +99,7 @@ class SimulatedHost:
         return sorted(self._store.now.accounts)
 
     # changing --------------------------------------------------------------------------------------------------------
-    async def provision(
-        self, login: str, ssh_keys: list[str], gpus: list[str], *, tell: PhaseTeller
-    ) -> AccountResult:
+    async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], *, tell: PhaseTeller) -> AccountResult:
         reality, home = self._store.now, self._homes / login
         here = {gpu.serial for gpu in self._whole().gpus} - reality.lost.keys()
         missing = [serial for serial in gpus if serial not in here]
@@ -175,9 +176,15 @@ class SimulatedHost:
         gpu = self._gpu(index)
         code = f"XID {xid}"
         self._store.now.lost[gpu.serial] = code
-        self._store.now.faults.append(GpuFault(
-            serial=gpu.serial, kind=kind_of(xid), code=code, at=self.now(),
-            detail=f"{gpu.address}: GPU has fallen off the bus" if xid == 79 else f"{gpu.address}: driver fault"))
+        self._store.now.faults.append(
+            GpuFault(
+                serial=gpu.serial,
+                kind=kind_of(xid),
+                code=code,
+                at=self.now(),
+                detail=f"{gpu.address}: GPU has fallen off the bus" if xid == 79 else f"{gpu.address}: driver fault",
+            )
+        )
         self._store.save(f"lost {gpu.serial} {code}")
 
     def fail_health(self, index: int | None) -> None:
@@ -211,14 +218,20 @@ class SimulatedHost:
     def status(self, node_id: str) -> NodeStatus:
         reality = self._store.now
         on_disk = {
-            "lose_gpu": reality.lost, "fail_health": reality.unhealthy, "refuse_reset": reality.stubborn,
+            "lose_gpu": reality.lost,
+            "fail_health": reality.unhealthy,
+            "refuse_reset": reality.stubborn,
             "skew_clock": reality.skew_seconds,
         }
         gpus = self._whole().gpus
         return NodeStatus(
-            node=self.name, node_id=node_id, gpus=len(gpus), accounts=len(reality.accounts),
+            node=self.name,
+            node_id=node_id,
+            gpus=len(gpus),
+            accounts=len(reality.accounts),
             lost_gpus=[gpu.index for gpu in gpus if gpu.serial in reality.lost],
-            faults=sorted([name for name, on in on_disk.items() if on] + self.tap.names()))
+            faults=sorted([name for name, on in on_disk.items() if on] + self.tap.names()),
+        )
 
     # parts -----------------------------------------------------------------------------------------------------------
     def _whole(self) -> Topology:
@@ -241,9 +254,12 @@ class SimulatedHost:
             if load:
                 checks.append(Check(name="load", passed=not failing))
         return GpuHealth(
-            serial=serial, healthy=all(check.passed for check in checks), checks=checks,
+            serial=serial,
+            healthy=all(check.passed for check in checks),
+            checks=checks,
             temperature_c=None if why_lost else 71.0 if load else 36.0,
-            power_w=None if why_lost else 640.0 if load else 80.0)
+            power_w=None if why_lost else 640.0 if load else 80.0,
+        )
 
     def _clean(self, serial: str, gpu: Gpu | None) -> list[Cleaning]:
         reality, at = self._store.now, self.now()
@@ -278,8 +294,12 @@ class SimulatedHost:
                 await asyncio.to_thread(shells.remove_home, home)
                 swept += 1
         return Cleaning(
-            target=self.name, method=CleaningMethod.REIMAGED, clean=True, at=self.now(),
-            evidence=f"image {self._store.now.image}; {swept} homes swept, {len(known)} accounts kept")
+            target=self.name,
+            method=CleaningMethod.REIMAGED,
+            clean=True,
+            at=self.now(),
+            evidence=f"image {self._store.now.image}; {swept} homes swept, {len(known)} accounts kept",
+        )
 
     def _host_key(self) -> str:
         if not self._store.now.host_key:

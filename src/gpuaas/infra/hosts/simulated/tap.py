@@ -60,7 +60,8 @@ class Tap:
 
     def names(self) -> list[str]:
         in_force = {
-            "hang_next_task": self.hang, "crash_mid_task": self.crash_at is not None,
+            "hang_next_task": self.hang,
+            "crash_mid_task": self.crash_at is not None,
             "drop_network": self.network_dropped,
         }
         return [name for name, on in in_force.items() if on]

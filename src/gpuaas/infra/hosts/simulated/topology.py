@@ -96,25 +96,55 @@ def build(description: Description, *, hostname: str, seed: str, boot_id: str) -
     kind, nvme, fabric = description.gpu, description.nvme, description.fabric
     try:
         topology = Topology(
-            hostname=hostname, os=description.os, kernel=description.kernel, boot_id=boot_id,
-            cpu_model=description.cpu_model, cpu_count=description.cpu_count, memory_bytes=description.memory_bytes,
-            numa_nodes=description.numa_nodes, iommu=description.iommu, driver_version=description.driver_version,
-            containers=description.containers, libvirt=description.libvirt,
+            hostname=hostname,
+            os=description.os,
+            kernel=description.kernel,
+            boot_id=boot_id,
+            cpu_model=description.cpu_model,
+            cpu_count=description.cpu_count,
+            memory_bytes=description.memory_bytes,
+            numa_nodes=description.numa_nodes,
+            iommu=description.iommu,
+            driver_version=description.driver_version,
+            containers=description.containers,
+            libvirt=description.libvirt,
             gpus=[
-                Gpu(index=index, address=place.address, vendor=kind.vendor, model=kind.model, driver=kind.driver,
-                    serial=serial(kind.serial_prefix, index), memory_bytes=kind.memory_bytes, numa=place.numa,
-                    iommu_group=place.iommu_group, nvme=place.nvme, fabric=place.fabric)
+                Gpu(
+                    index=index,
+                    address=place.address,
+                    vendor=kind.vendor,
+                    model=kind.model,
+                    driver=kind.driver,
+                    serial=serial(kind.serial_prefix, index),
+                    memory_bytes=kind.memory_bytes,
+                    numa=place.numa,
+                    iommu_group=place.iommu_group,
+                    nvme=place.nvme,
+                    fabric=place.fabric,
+                )
                 for index, place in enumerate(description.gpus)
             ],
             nvmes=[
-                Nvme(address=place.address, serial=serial("NVME", index), model=nvme.model,
-                     size_bytes=nvme.size_bytes, numa=place.numa)
-                for index, place in enumerate(description.nvmes) if nvme is not None
+                Nvme(
+                    address=place.address,
+                    serial=serial("NVME", index),
+                    model=nvme.model,
+                    size_bytes=nvme.size_bytes,
+                    numa=place.numa,
+                )
+                for index, place in enumerate(description.nvmes)
+                if nvme is not None
             ],
             fabrics=[
-                Fabric(address=place.address, kind=fabric.kind, virtual=fabric.virtual, numa=place.numa,
-                       guid=serial("0X", index).lower())
-                for index, place in enumerate(description.fabrics) if fabric is not None
+                Fabric(
+                    address=place.address,
+                    kind=fabric.kind,
+                    virtual=fabric.virtual,
+                    numa=place.numa,
+                    guid=serial("0X", index).lower(),
+                )
+                for index, place in enumerate(description.fabrics)
+                if fabric is not None
             ],
         )
         return msgspec.json.decode(msgspec.json.encode(topology), type=Topology)
