@@ -306,7 +306,15 @@ async def login_finish(stage: Stage) -> Example:
     """The browser is just back from the issuer, with a code."""
     s, redirect_uri = stage.setting, "http://127.0.0.1:8931/callback"
     state, nonce, verifier, code = (new_token() for _ in range(4))
-    account_id = await _login(s)
+    account_id, session_id = await _login(s), new_id()
+    await s.put(
+        "issuer_sessions",
+        id=session_id,
+        token_hash=token_hash(new_token()),
+        account_id=account_id,
+        auth_time=clock.now(),
+        expires_at=clock.now() + timedelta(hours=1),
+    )
     await s.put(
         "login_states",
         state_hash=token_hash(state),
@@ -322,7 +330,7 @@ async def login_finish(stage: Stage) -> Example:
         client_id="gpuaas-api",
         redirect_uri=redirect_uri,
         account_id=account_id,
-        session_id=new_id(),
+        session_id=session_id,
         scopes=["openid", "profile", "email", "offline_access"],
         nonce=nonce,
         code_challenge=challenge,
