@@ -1420,6 +1420,8 @@ CREATE INDEX issuer_login_attempts_by_age ON public.issuer_login_attempts USING 
 
 CREATE INDEX issuer_refresh_tokens_by_family ON public.issuer_refresh_tokens USING btree (family_id);
 
+CREATE INDEX issuer_refresh_tokens_by_use ON public.issuer_refresh_tokens USING btree (used_at) WHERE (used_at IS NOT NULL);
+
 CREATE INDEX issuer_sessions_by_account ON public.issuer_sessions USING btree (account_id) WHERE (ended_at IS NULL);
 
 CREATE INDEX issuer_sessions_by_age ON public.issuer_sessions USING btree (expires_at);
@@ -1729,7 +1731,7 @@ GRANT UPDATE(revoked_at) ON TABLE public.certificates TO gpuaas_app;
 
 GRANT UPDATE(revoked_reason) ON TABLE public.certificates TO gpuaas_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.consumer_progress TO gpuaas_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.consumer_progress TO gpuaas_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.dead_letters TO gpuaas_app;
 
