@@ -1,7 +1,10 @@
 """The talk between an agent and its control plane, when all is well and when it is not."""
 
 import asyncio
+import os
+import sys
 from datetime import timedelta
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -185,3 +188,19 @@ async def test_an_unheard_answer_to_a_result_ends_its_story(plane: Plane, here: 
     done = await plane.result(here.node_id, plane.give(here.node_id, Inspect()))
     assert done.outcome is Outcome.DONE
     assert not plane.nodes[here.node_id].results[task_id]
+
+
+async def test_an_agent_on_this_machine_tells_what_it_is_made_of(plane: Plane, tmp_path: Path) -> None:
+    node_id = plane.make_node(tmp_path / "state")
+    argv = [sys.executable, "-m", "gpuaas", "agent", "run", "--state-dir", str(tmp_path / "state"), "--driver", "linux"]
+    agent = await asyncio.create_subprocess_exec(*argv, env=os.environ)
+    try:
+        report = await plane.result(node_id, plane.give(node_id, Inspect()))
+        assert report.outcome is Outcome.DONE, report.reason
+        topology = msgspec.json.decode(report.result, type=InspectResult).topology
+        assert topology.cpu_count == os.cpu_count()
+        assert topology.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        assert plane.nodes[node_id].beats[-1].boot_id == topology.boot_id
+    finally:
+        agent.terminate()
+        assert await agent.wait() == 0

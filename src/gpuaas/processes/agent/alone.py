@@ -3,11 +3,11 @@
 import asyncio
 import os
 import signal
-from importlib import import_module
 from pathlib import Path
 
 from gpuaas import __version__
 from gpuaas.client.agent import AgentApi
+from gpuaas.infra.hosts.linux.host import LinuxHost
 from gpuaas.infra.hosts.simulated.control import Control
 from gpuaas.infra.hosts.simulated.host import SimulatedHost
 from gpuaas.infra.hosts.simulated.topology import TopologyRefused, read_description
@@ -21,7 +21,6 @@ from gpuaas.processes.agent.tasks import Updater
 from gpuaas.processes.agent.updates import LaunchedUpdater, NotLaunched, SimulatedUpdater, version_of
 
 SIMULATED = "simulated:"
-LINUX = "gpuaas.infra.hosts.linux.host"
 REPLACED = 75
 """Exit code: start me again, I am another version now."""
 
@@ -71,10 +70,7 @@ class Alone:
 
     def _chosen(self, driver: str) -> Host:
         if driver == "linux":
-            try:
-                return import_module(LINUX).LinuxHost()  # type: ignore[no-any-return]  # loaded by name
-            except ImportError as error:
-                raise AgentError(f"the linux driver cannot be loaded: {error}") from error
+            return LinuxHost(self._state.path / "host")
         if not driver.startswith(SIMULATED):
             raise AgentError(f"there is no driver {driver}: linux, or {SIMULATED}TOPOLOGY")
         try:
