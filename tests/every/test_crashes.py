@@ -21,6 +21,7 @@ from tests.support.commit_proxy import CommitProxy
 from tests.support.live import ApiProcess, LiveApi, make_settings, mint_for, open_rates, serving
 from tests.support.servers import DatabaseUrls
 
+pytestmark = pytest.mark.xdist_group("crashes")
 COMMIT_SECONDS = 30
 MASTER_KEY = base64.b64encode(os.urandom(32)).decode()  # of both, for they share a database
 ENDS_ITS_CREDENTIAL = {"session_end"}
@@ -52,9 +53,10 @@ class Attempt:
 async def attempts(asking: Asking, proxy: CommitProxy, ops: list[Operation]) -> list[Attempt]:
     found = []
     for op in ops:
-        key = new_id().hex
+        correlation_id = f"crash-{new_id().hex}"
         ask = await asking.ask(op, who(op))
-        found.append(Attempt(ask, key, f"crash-{new_id().hex}", proxy.hold(key)))
+        # Its audit row names both; what it asks of the issuer on the way has another operation.
+        found.append(Attempt(ask, new_id().hex, correlation_id, proxy.hold(correlation_id, op.id)))
     return found
 
 
@@ -148,11 +150,13 @@ async def test_every_change_killed_after_its_commit_and_before_the_reply_has_hap
 async def test_every_change_killed_before_its_commit_has_not_happened_and_happens_when_repeated(killable, proxy):
     """Those that stand in each other's way (a lock on what they share) are left out: they were not there yet."""
     process, asking = killable
-    proxy.before_commit = True
     alone = [op for op in MUTATIONS if op.id not in _TAKE_TURNS]
     made = await attempts(asking, proxy, alone)
-    await crash(process, proxy, await send_all(asking.live.client, made))
-    proxy.before_commit = False
+    proxy.before_commit = True
+    try:
+        await crash(process, proxy, await send_all(asking.live.client, made))
+    finally:
+        proxy.before_commit = False
     for attempt in made:
         assert [r for r in await audit_of(asking.sql, attempt.correlation_id) if r["operation"] == attempt.op.id] == []
         again = await asking.live.client.request(**attempt.request())

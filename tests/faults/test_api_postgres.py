@@ -22,6 +22,7 @@ from tests.support.live import ApiProcess, Mint, api_processes, make_settings, m
 
 __all__ = ["api_processes"]
 
+pytestmark = pytest.mark.xdist_group("api_postgres")
 CLIENTS = 8
 READY_WITHIN_SECONDS = 10.0
 

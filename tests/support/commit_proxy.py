@@ -18,7 +18,7 @@ class CommitProxy:
         self._parts = parts
         self._server: asyncio.Server | None = None
         self._links: set[_Link] = set()
-        self._marks: dict[bytes, asyncio.Event] = {}
+        self._marks: dict[tuple[bytes, ...], asyncio.Event] = {}
         self.before_commit = False
         """Keep the COMMIT back instead of the answer to it."""
 
@@ -39,9 +39,9 @@ class CommitProxy:
         credentials = f"{self._parts.username}:{self._parts.password}"
         return urlunsplit(self._parts._replace(netloc=f"{credentials}@127.0.0.1:{port}"))
 
-    def hold(self, mark: str) -> asyncio.Event:
-        """Keep back the answer to the COMMIT of the transaction in which `mark` is sent; set when it has committed."""
-        return self._marks.setdefault(mark.encode(), asyncio.Event())
+    def hold(self, *marks: str) -> asyncio.Event:
+        """Keep back the answer to the COMMIT of the transaction that sends all `marks` at once; set when it is there."""
+        return self._marks.setdefault(tuple(mark.encode() for mark in marks), asyncio.Event())
 
     def release(self) -> None:
         """Let the answers kept back go on their way."""
@@ -57,7 +57,7 @@ class CommitProxy:
                 link.close()
 
     def event_in(self, data: bytes) -> asyncio.Event | None:
-        return next((event for mark, event in self._marks.items() if mark in data), None)
+        return next((event for marks, event in self._marks.items() if all(mark in data for mark in marks)), None)
 
     def cut_all(self) -> None:
         for link in list(self._links):
