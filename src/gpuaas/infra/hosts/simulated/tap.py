@@ -6,17 +6,13 @@ from datetime import datetime, timedelta
 
 from gpuaas.contracts.simulation import Point
 from gpuaas.contracts.tasks.topology import FaultKind
+from gpuaas.infra.hosts.linux.driver_faults import XID_KINDS
 from gpuaas.kit import clock
-
-_APPLICATION = frozenset({13, 31, 43, 45, 66, 68, 69, 109})
-_HARDWARE = frozenset({48, 62, 63, 64, 74, 79, 92, 94, 95, 110, 140})
 
 
 def kind_of(xid: int) -> FaultKind:
-    """What an NVIDIA driver's number means for the GPU."""
-    if xid in _APPLICATION:
-        return FaultKind.APPLICATION
-    return FaultKind.HARDWARE if xid in _HARDWARE else FaultKind.RESETTABLE
+    """What an NVIDIA driver's number means for the GPU, as on a real host."""
+    return XID_KINDS.get(xid, FaultKind.RESETTABLE)
 
 
 class Tap:

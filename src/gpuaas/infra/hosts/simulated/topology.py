@@ -89,11 +89,6 @@ def read_description(name: str) -> Description:
 
 def build(description: Description, *, hostname: str, seed: str, boot_id: str) -> Topology:
     """This host's hardware, serial numbers and all."""
-
-    def serial(prefix: str, index: int) -> str:
-        return f"{prefix}-{hashlib.sha256(f'{seed}/{prefix}/{index}'.encode()).hexdigest()[:12].upper()}"
-
-    kind, nvme, fabric = description.gpu, description.nvme, description.fabric
     try:
         topology = Topology(
             hostname=hostname,
@@ -108,45 +103,65 @@ def build(description: Description, *, hostname: str, seed: str, boot_id: str) -
             driver_version=description.driver_version,
             containers=description.containers,
             libvirt=description.libvirt,
-            gpus=[
-                Gpu(
-                    index=index,
-                    address=place.address,
-                    vendor=kind.vendor,
-                    model=kind.model,
-                    driver=kind.driver,
-                    serial=serial(kind.serial_prefix, index),
-                    memory_bytes=kind.memory_bytes,
-                    numa=place.numa,
-                    iommu_group=place.iommu_group,
-                    nvme=place.nvme,
-                    fabric=place.fabric,
-                )
-                for index, place in enumerate(description.gpus)
-            ],
-            nvmes=[
-                Nvme(
-                    address=place.address,
-                    serial=serial("NVME", index),
-                    model=nvme.model,
-                    size_bytes=nvme.size_bytes,
-                    numa=place.numa,
-                )
-                for index, place in enumerate(description.nvmes)
-                if nvme is not None
-            ],
-            fabrics=[
-                Fabric(
-                    address=place.address,
-                    kind=fabric.kind,
-                    virtual=fabric.virtual,
-                    numa=place.numa,
-                    guid=serial("0X", index).lower(),
-                )
-                for index, place in enumerate(description.fabrics)
-                if fabric is not None
-            ],
+            gpus=_gpus(description, seed),
+            nvmes=_nvmes(description, seed),
+            fabrics=_fabrics(description, seed),
         )
         return msgspec.json.decode(msgspec.json.encode(topology), type=Topology)
     except msgspec.ValidationError as error:
         raise TopologyRefused(f"the topology is not one a host can have: {error}") from None
+
+
+def _gpus(description: Description, seed: str) -> list[Gpu]:
+    kind = description.gpu
+    return [
+        Gpu(
+            index=index,
+            address=place.address,
+            vendor=kind.vendor,
+            model=kind.model,
+            driver=kind.driver,
+            serial=_serial(seed, kind.serial_prefix, index),
+            memory_bytes=kind.memory_bytes,
+            numa=place.numa,
+            iommu_group=place.iommu_group,
+            nvme=place.nvme,
+            fabric=place.fabric,
+        )
+        for index, place in enumerate(description.gpus)
+    ]
+
+
+def _nvmes(description: Description, seed: str) -> list[Nvme]:
+    kind = description.nvme
+    return [
+        Nvme(
+            address=place.address,
+            serial=_serial(seed, "NVME", index),
+            model=kind.model,
+            size_bytes=kind.size_bytes,
+            numa=place.numa,
+        )
+        for index, place in enumerate(description.nvmes)
+        if kind is not None
+    ]
+
+
+def _fabrics(description: Description, seed: str) -> list[Fabric]:
+    kind = description.fabric
+    return [
+        Fabric(
+            address=place.address,
+            kind=kind.kind,
+            virtual=kind.virtual,
+            numa=place.numa,
+            guid=_serial(seed, "0X", index).lower(),
+        )
+        for index, place in enumerate(description.fabrics)
+        if kind is not None
+    ]
+
+
+def _serial(seed: str, prefix: str, index: int) -> str:
+    """The same for the same host at every start, and of no other host."""
+    return f"{prefix}-{hashlib.sha256(f'{seed}/{prefix}/{index}'.encode()).hexdigest()[:12].upper()}"
