@@ -14,7 +14,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.platform import OrgUpdated
 from gpuaas.contracts.http.base import Name, OneTime, Page, PageQuery, Request, Response, ShownOnce
 from gpuaas.contracts.permissions import Permission, PlatformRole, Role
-from gpuaas.contracts.policy_keys import POLICY_KEYS
+from gpuaas.domains.policy.models import Override, Place
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.context import OrgContext, PublicContext
@@ -302,9 +302,14 @@ async def test_wrong_paths_methods_and_queries(http, method, path, status, code)
 async def test_being_refused_takes_a_place_in_the_lane_too(http):
     """A stranger who asks again and again for what is not his has to wait, like everybody."""
     Directory.people["nosy-token"] = Actor(kind=ActorKind.USER, id=new_id(), name="nosy")
-    burst = POLICY_KEYS["rate_limit.default_burst"].default
-    answers = [await http.get(f"/t/{ORG}/things", headers=bearer("nosy")) for _ in range(int(burst) + 200)]
-    assert {answer.status_code for answer in answers} == {404, 429}
+    policy = http._transport.app.edge.policy
+    narrow = {"rate_limit.default_per_minute": 1, "rate_limit.default_burst": 5}
+    policy.load(1, [Override(key=key, place=Place(), value=value) for key, value in narrow.items()])
+    try:
+        answers = [await http.get(f"/t/{ORG}/things", headers=bearer("nosy")) for _ in range(10)]
+    finally:
+        policy.load(0, [])
+    assert [answer.status_code for answer in answers] == [404] * 5 + [429] * 5
 
 
 async def test_an_escaped_backslash_before_u0000_is_not_nul(http):
