@@ -166,8 +166,15 @@ async def test_every_change_killed_before_its_commit_has_not_happened_and_happen
             await assert_happened_once(asking, attempt, again, replayed=False)
 
 
-# Policies take turns on one number.
-_TAKE_TURNS = {"policy_unset", "policy_org_set", "policy_org_unset", "policy_project_set", "policy_project_unset"}
+# Policies take turns on one number, and what needs the nodes' authority on that authority.
+_TAKE_TURNS = {
+    "ca_rotate",
+    "policy_unset",
+    "policy_org_set",
+    "policy_org_unset",
+    "policy_project_set",
+    "policy_project_unset",
+}
 
 
 @pytest.mark.parametrize("op", MUTATIONS, ids=lambda op: op.id)

@@ -40,7 +40,7 @@ class CommitProxy:
         return urlunsplit(self._parts._replace(netloc=f"{credentials}@127.0.0.1:{port}"))
 
     def hold(self, *marks: str) -> asyncio.Event:
-        """Keep back the answer to the COMMIT of the transaction that sends all `marks` at once; set when it is there."""
+        """Keep back the answer to the COMMIT of the transaction that sends all `marks` at once; set when it came."""
         return self._marks.setdefault(tuple(mark.encode() for mark in marks), asyncio.Event())
 
     def release(self) -> None:
