@@ -197,10 +197,11 @@ async def _fill(url: str, org_id: UUID, account_id: UUID, key: str) -> None:
         "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, $3, 'A project')",
         [(new_id(), org_id, f"project-{n}") for n in range(ROWS + 10)],
     )
-    # Rates are not what is measured here.
+    # Limits are not what is measured here.
     await connection.execute(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
         "SELECT k, '100000', false, 'global', 'bench', 'bench' "
-        "FROM unnest(ARRAY['rate_limit.default_per_minute', 'rate_limit.default_burst']) AS k"
+        "FROM unnest(ARRAY['rate_limit.default_per_minute', 'rate_limit.default_burst', "
+        "'identity.projects_per_org_max']) AS k"
     )
     await connection.close()

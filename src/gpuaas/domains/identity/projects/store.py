@@ -12,11 +12,13 @@ _NAMES = {"projects_one_name": Code.PROJECT_NAME_TAKEN}
 
 LIST = "SELECT * FROM projects WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3"
 GET = "SELECT * FROM projects WHERE id = $1 AND deleted_at IS NULL"
-COUNT = "SELECT count(*) FROM projects WHERE org_id = $1 AND deleted_at IS NULL"
 # The lock on the organisation makes a deletion of it wait for us, and us see it deleted if it came first.
 INSERT = """
 INSERT INTO projects (id, org_id, name, title)
-SELECT $1, o.id, $3, $4 FROM orgs o WHERE o.id = $2 AND o.deleted_at IS NULL FOR KEY SHARE
+SELECT $1, o.id, $3, $4 FROM orgs o
+WHERE o.id = $2 AND o.deleted_at IS NULL
+  AND $5 > (SELECT count(*) FROM (SELECT FROM projects p WHERE p.org_id = $2 AND p.deleted_at IS NULL LIMIT $5) AS some)
+FOR KEY SHARE
 RETURNING *
 """
 UPDATE = """
@@ -35,17 +37,11 @@ async def get(tx: Tx, project_id: ProjectId) -> Project:
     return _found(await tx.row(GET, project_id))
 
 
-async def count(tx: Tx, org_id: OrgId) -> int:
-    """The caller holds the organisation's lock (`orgs.service.lock`)."""
-    return int(await tx.value(COUNT, org_id))
-
-
-async def insert(tx: Tx, project_id: ProjectId, org_id: OrgId, *, name: str, title: str) -> Project:
+async def insert(tx: Tx, project_id: ProjectId, org_id: OrgId, *, name: str, title: str, below: int) -> Project | None:
+    """None when the organisation has `below` projects or more, or is gone."""
     with conflicts(_NAMES):
-        row = await tx.row(INSERT, project_id, org_id, name, title)
-    if row is None:
-        raise Missing(Code.ORG_MISSING, "There is no such organisation, or you are not in it.")
-    return decode(Project, row)
+        row = await tx.row(INSERT, project_id, org_id, name, title, max(below, 0))
+    return None if row is None else decode(Project, row)
 
 
 async def update(tx: Tx, project_id: ProjectId, *, name: str | None, title: str | None) -> Project:
