@@ -1,5 +1,5 @@
 """A pool of connections, as small as it can be: asyncpg's own wraps every connection in a proxy and every release in a
-task, a fifth of what a small read costs here (docs/rfd/0007).
+task, a fifth of what a small read costs here (docs/rfd/0008).
 
 Always holds: at most `size` connections; whoever waits is served in order and never longer than he said; a connection
 that is closed, or that was given back in the middle of a transaction, is not handed out again."""
