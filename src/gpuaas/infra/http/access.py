@@ -2,7 +2,7 @@
 
 from gpuaas.contracts.actor import Actor, ActorKind
 from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.permissions import OF_ONESELF, PLATFORM_GRANTS, ROLE_GRANTS, Permission
+from gpuaas.contracts.permissions import OF_ONESELF, PLATFORM_GRANTS, PLATFORM_ONLY, ROLE_GRANTS, Permission
 from gpuaas.kit.errors import Denied
 from gpuaas.kit.ids import OrgId, ProjectId
 
@@ -46,4 +46,5 @@ def require(
     actor: Actor, permission: Permission, org_id: OrgId | None = None, project_id: ProjectId | None = None
 ) -> None:
     if not permitted(actor, permission, org_id, project_id):
-        raise Denied(Code.PERMISSION_DENIED, f"This needs the permission {permission}. Ask an admin or owner.")
+        ask = "Only a platform role has it." if permission in PLATFORM_ONLY else "Ask an admin or owner."
+        raise Denied(Code.PERMISSION_DENIED, f"This needs the permission {permission}. {ask}")

@@ -52,7 +52,7 @@ def fleet_health(run: Run) -> None:
     else:
         _show_fleet(run, found)
     if not found.ok:
-        raise Stop("Not all of the fleet can be sold.", "More of one: gpuaas nodes show NODE, gpuaas nodes health NODE")
+        raise Stop("Not all of the fleet can be sold.", "More of one: gpuaas nodes show | slots | health NODE")
 
 
 def _show_fleet(run: Run, found: FleetHealth) -> None:
