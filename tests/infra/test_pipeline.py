@@ -19,7 +19,7 @@ from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.context import OrgContext, PublicContext
 from gpuaas.infra.http.operation import Lane, Registry, operation
-from gpuaas.infra.http.pipeline import Edge
+from gpuaas.infra.http.pipeline import Answer, Edge
 from gpuaas.infra.postgres.database import Database
 from gpuaas.kit.errors import Unauthenticated
 from gpuaas.kit.ids import OrgId, ProjectId, new_id
@@ -128,12 +128,16 @@ class Directory:
         return org_id in {ORG, OTHER_ORG}
 
 
+async def hello(_: object) -> Answer:
+    return Answer(200, b"hello", b"text/plain")
+
+
 @pytest.fixture(scope="module")
 async def http(db: Database, superuser) -> AsyncIterator[httpx.AsyncClient]:
     for org in (ORG, OTHER_ORG):
         await superuser.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'T')", org, f"o-{org.hex}")
     edge = Edge(db=db, authority=Directory(), policy=MemoryPolicy(), cursor_key=b"k" * 32, parts=Parts())
-    app = App(registry, edge, pages={})
+    app = App(registry, edge, pages={"/hello": hello})
     transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://test/api/v1") as client:
         yield client
@@ -335,3 +339,10 @@ async def test_two_who_are_nobody_and_choose_the_same_key_have_nothing_to_do_wit
     assert (await ask("192.0.2.1", "different")).status_code == 422
     stored = await superuser.fetch("SELECT key FROM idempotency_keys WHERE operation = 'knock'")
     assert all(len(row["key"]) <= 200 and key not in row["key"] and "192.0.2" not in row["key"] for row in stored)
+
+
+@pytest.mark.parametrize(("method", "status"), [("GET", 200), ("HEAD", 200), ("POST", 405), ("DELETE", 405)])
+async def test_a_page_is_read_and_nothing_else(http, method, status):
+    answer = await http.request(method, "http://test/hello")
+    assert answer.status_code == status
+    assert status == 200 or answer.headers["allow"] == "GET, HEAD"

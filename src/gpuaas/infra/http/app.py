@@ -2,7 +2,7 @@
 error has the catalogue's shape; every request is counted, timed and logged once."""
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
 
 import asyncpg
@@ -31,6 +31,7 @@ METER = RequestMeter()
 REGISTRY.register(METER)
 UNDECLARED = Counter("gpuaas_http_undeclared_errors", "Errors an operation did not declare.", ["operation", "code"])
 BASE_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+PAGE_METHODS = ("GET", "HEAD")
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -101,7 +102,9 @@ class App:
         if request.ambiguity:
             raise Invalid(Code.REQUEST_MALFORMED, f"The request can be read in two ways: {request.ambiguity}.")
         page = self._pages.get(request.path)
-        if page is not None and request.method == "GET":
+        if page is not None:
+            if request.method not in PAGE_METHODS:
+                raise _not_allowed(PAGE_METHODS)
             return f"page {request.path}", ANONYMOUS, await page(request)
         found = self._router.find(request.path)
         if found is None:
@@ -109,9 +112,7 @@ class App:
         by_method, values = found
         target = by_method.get(request.method)
         if target is None:
-            fault = NotAllowed(Code.METHOD_NOT_ALLOWED, f"This path takes {', '.join(sorted(by_method))}.")
-            fault.allow = ", ".join(sorted(by_method))  # type: ignore[attr-defined] # read by fault_answer
-            raise fault
+            raise _not_allowed(by_method)
         pipeline: Pipeline = target[0]
         name = pipeline.operation.id
         try:
@@ -167,6 +168,13 @@ def fault_answer(fault: Fault, request: Request) -> Answer:
         code=fault.code, message=fault.message, correlation_id=request.correlation_id, details=list(fault.details)
     )
     return Answer(fault.status, _ENCODER.encode(ErrorResponse(error=body)), headers=tuple(headers))
+
+
+def _not_allowed(methods: Iterable[str]) -> NotAllowed:
+    taken = ", ".join(sorted(methods))
+    fault = NotAllowed(Code.METHOD_NOT_ALLOWED, f"This path takes {taken}.")
+    fault.allow = taken  # type: ignore[attr-defined] # read by fault_answer
+    return fault
 
 
 def _broken(error: Exception) -> Fault:
