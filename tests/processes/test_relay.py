@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import nats
 import pytest
 
-from gpuaas.infra.embedded.home import make_temporary_directory
 from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.postgres.database import Database
 from tests.support.events import Stage, eventually
@@ -18,16 +16,6 @@ from tests.support.programs import ProgramProcess
 from tests.support.servers import DatabaseUrls, clone
 
 Start = Callable[[str], ProgramProcess]
-
-
-@pytest.fixture
-def own_nats() -> Iterator[EmbeddedNats]:
-    home = make_temporary_directory()
-    server = EmbeddedNats(home, durable=False)
-    server.start()
-    yield server
-    server.destroy()
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture

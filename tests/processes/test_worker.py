@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from gpuaas.contracts.events.platform import UserDisabled
 from gpuaas.domains import load_handlers
-from gpuaas.infra.embedded.home import make_temporary_directory
 from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.events import HANDLERS
 from gpuaas.infra.postgres.database import Database
@@ -23,16 +21,6 @@ from tests.support.servers import DatabaseUrls, clone
 
 Start = Callable[[str], ProgramProcess]
 RUNS = re.compile(rb'gpuaas_timer_runs_total\{outcome="(\w+)",timer="([\w.]+)"\} (\d+)')
-
-
-@pytest.fixture
-def own_nats() -> Iterator[EmbeddedNats]:
-    home = make_temporary_directory()
-    server = EmbeddedNats(home, durable=False)
-    server.start()
-    yield server
-    server.destroy()
-    shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture

@@ -70,6 +70,17 @@ def nats_url(nats_server: EmbeddedNats) -> str:
     return nats_server.start()
 
 
+@pytest.fixture
+def own_nats() -> Iterator[EmbeddedNats]:
+    """A NATS to kill and to empty."""
+    home = make_temporary_directory()
+    server = EmbeddedNats(home, durable=False)
+    server.start()
+    yield server
+    server.destroy()
+    shutil.rmtree(home, ignore_errors=True)
+
+
 @pytest.fixture(scope="session")
 def template(postgres: EmbeddedPostgres) -> DatabaseUrls:
     """The migrated database all others are copied from."""
