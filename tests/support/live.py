@@ -102,9 +102,13 @@ def make_settings(database_url: str, nats_url: str, **changed: Any) -> Settings:
 
 
 async def open_rates(superuser_url: str) -> None:
-    """Rates are as wide as they go: what is not about them does not meet them."""
+    """Rates and counts are as wide as they go: what is not about them does not meet them."""
     connection = await asyncpg.connect(superuser_url)
-    rates = [(key.name, str(key.maximum)) for key in POLICY_KEYS.values() if key.name.startswith("rate_limit.")]
+    rates = [
+        (key.name, str(key.maximum))
+        for key in POLICY_KEYS.values()
+        if key.name.startswith("rate_limit.") or key.name.endswith("_per_org_max")
+    ]
     await connection.executemany(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
         "VALUES ($1, $2::text::jsonb, false, 'global', 'tests', 'rates are not what is tested')",

@@ -1,5 +1,6 @@
 """What a person does with the command line, on the live API."""
 
+import asyncio
 import json
 import stat
 from collections.abc import Awaitable, Callable
@@ -89,6 +90,7 @@ async def test_a_service_account_works_with_its_key_within_its_allow_list(ada: T
     await ada.good("projects", "list")
     ada.environment.clear()
     await ada.good("service-accounts", "keys", "revoke", "ci", rotated["id"], "--yes")
+    await asyncio.sleep(1)  # every replica obeys within a second, not at once
     ada.environment["GPUAAS_TOKEN"] = rotated["key"]
     revoked = await ada.run("projects", "list")
     assert revoked.code == 3, revoked.said

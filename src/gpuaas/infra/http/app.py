@@ -115,6 +115,8 @@ class App:
             raise _not_allowed(by_method)
         pipeline: Pipeline = target[0]
         name = pipeline.operation.id
+        if not self.edge.ready():
+            raise Unavailable(Code.DEPENDENCY_UNAVAILABLE, "The API is just starting. Try again.", retry_after=1)
         try:
             if trace.recording():
                 with trace.span(name):

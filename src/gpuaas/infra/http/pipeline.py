@@ -7,6 +7,7 @@ together; the same key never has two effects."""
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -64,7 +65,10 @@ class Edge:
         cursor_key: bytes,
         parts: Parts,
         agents: AgentAuthority | None = None,
+        ready: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`ready`: whether what decides is there; before that nothing is decided."""
+        self.ready = ready
         self.db = db
         self.authority = authority
         self.agents = agents

@@ -98,7 +98,15 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
     agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, allowed=node_allowed)
-    return Edge(db=db, authority=authority, policy=policy, cursor_key=master.cursor_key, parts=parts, agents=agents)
+    return Edge(
+        db=db,
+        authority=authority,
+        policy=policy,
+        cursor_key=master.cursor_key,
+        parts=parts,
+        agents=agents,
+        ready=lambda: policy.loaded,
+    )
 
 
 def _issuer(settings: Settings, db: Database, signing: SigningKeys, http: BoundedHttp) -> tuple[KeyCache, OidcClient]:
