@@ -246,7 +246,11 @@ def test_a_server_that_cannot_start_says_why_in_one_line(postgres):
 
 
 def test_an_interrupted_start_leaves_no_server(data_dir):
-    starter = subprocess.Popen([sys.executable, "-c", ORPHAN, str(data_dir)], stderr=subprocess.DEVNULL)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", ORPHAN, str(data_dir)],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 # one thread here; a shell's `&` ignores it
+    )
     give_up_at = time.monotonic() + 30
     while not processes_in(data_dir / "postgres" / "data", "postgres"):
         assert time.monotonic() < give_up_at

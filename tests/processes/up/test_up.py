@@ -187,7 +187,7 @@ def test_without_the_demo_there_are_no_logins_and_nohup_keeps_it_running(up):
 
 
 def test_without_nohup_a_terminal_that_goes_away_stops_everything(up):
-    running = all_processes(up.start())
+    running = all_processes(up.start(preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)))
     assert up.stop(signal.SIGHUP) == 0
     assert not [name for name, process in running.items() if is_alive(process)]
 

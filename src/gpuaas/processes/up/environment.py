@@ -10,10 +10,10 @@ import errno
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from gpuaas.infra.embedded.ports import LOOPBACK, port_is_free
+from gpuaas.infra.embedded.ports import LOOPBACK, free_port, port_is_free
 from gpuaas.processes.settings import PREFIX, Settings, SettingsError, load_settings
 from gpuaas.processes.up.errors import UpError
-from gpuaas.processes.up.options import DEFAULT_AGENT_PORT, DEFAULT_PORT
+from gpuaas.processes.up.options import DEFAULT_PORT
 
 _PORTS_TRIED = 100
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - recognised, not bound
@@ -85,8 +85,10 @@ def choose_address(
 def _agent_port(given: Given, host: str, api_port: int, last: int | None) -> int:
     if "agent_port" in given.chosen:
         return _asked_port(host, given.settings.agent_port)[0] if given.settings.agent_port else 0
-    wanted = last or DEFAULT_AGENT_PORT
-    return _free_port(host, wanted if wanted != api_port else api_port + 1)[0]
+    # No fixed first choice: two that start at once would both find it free. Agents are told where it is.
+    if last is None or last == api_port:
+        return free_port(taken=frozenset({api_port}))
+    return _free_port(host, last)[0]
 
 
 def program_environment(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 DEFAULT_DATA = Path(".gpuaas")
 DEFAULT_PORT = 8080
-DEFAULT_AGENT_PORT = 8443
 DEFAULT_FLEET = 3
 LARGEST_FLEET = 1000
 

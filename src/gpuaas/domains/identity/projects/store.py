@@ -17,7 +17,8 @@ INSERT = """
 INSERT INTO projects (id, org_id, name, title)
 SELECT $1, o.id, $3, $4 FROM orgs o
 WHERE o.id = $2 AND o.deleted_at IS NULL
-  AND $5 > (SELECT count(*) FROM (SELECT FROM projects p WHERE p.org_id = $2 AND p.deleted_at IS NULL LIMIT $5) AS found)
+  AND $5 > (SELECT count(*) FROM
+            (SELECT FROM projects p WHERE p.org_id = $2 AND p.deleted_at IS NULL LIMIT $5) AS found)
 FOR KEY SHARE
 RETURNING *
 """
