@@ -206,7 +206,7 @@ async def test_without_a_setting_nothing_is_seen(database, app, walls, tenants, 
         await connection.close()
 
 
-async def test_a_setting_that_is_no_id_sees_nothing(database, walls):
+async def test_a_setting_that_is_no_id_sees_nothing(database, walls, tenants):
     connection = await asyncpg.connect(database.app)
     await connection.execute("SET app.org_id = 'x'; SET app.actor_id = '%'")
     for table in walled(walls):
