@@ -200,6 +200,7 @@ async def test_an_agent_on_this_machine_tells_what_it_is_made_of(plane: Plane, t
         topology = msgspec.json.decode(report.result, type=InspectResult).topology
         assert topology.cpu_count == os.cpu_count()
         assert topology.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        await until(lambda: bool(plane.nodes[node_id].beats), 30, "a heartbeat")
         assert plane.nodes[node_id].beats[-1].boot_id == topology.boot_id
     finally:
         agent.terminate()
