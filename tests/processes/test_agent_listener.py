@@ -1,6 +1,7 @@
 """The agents' listener: who gets in over real TLS, and what is served there."""
 
 import asyncio
+import contextlib
 import re
 import ssl
 import warnings
@@ -208,7 +209,9 @@ async def test_a_revoked_certificate_is_refused_and_its_connections_are_closed(s
         revoked_at = clock.monotonic()
         assert await asyncio.wait_for(reader.read(), 15) == b""  # within a second, on a machine that is not loaded
         await asyncio.sleep(revoked_at + 1 - clock.monotonic())
-        assert refusal(await asking.post(RENEW, json={"csr": request_for(new_key())})) == (401, "credential_revoked")
+        with contextlib.suppress(httpx.ReadError):  # its connection may be cut while it asks
+            answer = await asking.post(RENEW, json={"csr": request_for(new_key())})
+            assert refusal(answer) == (401, "credential_revoked")
         assert refusal(await site.renew(node)) == (401, "credential_revoked")
         assert (await beside.post(RENEW, json={"csr": request_for(new_key())})).status_code == 201
     writer.close()
