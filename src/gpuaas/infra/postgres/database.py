@@ -16,6 +16,7 @@ from gpuaas.infra.postgres.finish import finish
 from gpuaas.infra.postgres.pool import Connection, Pool
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit.errors import Conflict, Unavailable
+from gpuaas.ports.hints import Hints
 
 ACQUIRE_SECONDS = 5.0
 COMMAND_SECONDS = 30.0
@@ -62,6 +63,8 @@ class Database:
         self._reads: Pool | None = None
         self._writes: Pool | None = None
         self._inspecting = False
+        self.hints: Hints | None = None
+        """Who carries what transactions hint at; without one, everybody looks at his own pace."""
 
     async def open(self) -> None:
         reads, writes = self._sizes
@@ -148,6 +151,9 @@ class Database:
                 raise
         for hook in tx.hooks:
             hook()
+        if self.hints is not None:
+            for subject in tx.hints:
+                self.hints.tell(subject)
 
     @asynccontextmanager
     async def transaction(self, sight: Sight, actor_name: str) -> AsyncIterator[Tx]:

@@ -50,7 +50,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 class Tx:
     """What a verb works with. Made by `Database`, never by a domain."""
 
-    __slots__ = ("_connection", "_seconds", "actor_name", "events", "hooks", "sight")
+    __slots__ = ("_connection", "_seconds", "actor_name", "events", "hints", "hooks", "sight")
 
     def __init__(self, connection: Any, sight: Sight, actor_name: str) -> None:
         self._connection = connection
@@ -59,6 +59,7 @@ class Tx:
         self.actor_name = actor_name
         self.events: list[QueuedEvent] = []
         self.hooks: list[Hook] = []
+        self.hints: set[str] = set()
 
     async def row(self, sql: str, *args: Any) -> Row | None:
         found: Row | None = await self._connection.fetchrow(sql, *args, timeout=self._seconds)
@@ -93,6 +94,10 @@ class Tx:
     def after_commit(self, hook: Hook) -> None:
         """Run when the change is durable: for what lives in this process only, like a cache."""
         self.hooks.append(hook)
+
+    def hint(self, subject: str) -> None:
+        """Say 'look now' to other programs once the change is durable. It may be lost: they look by themselves too."""
+        self.hints.add(subject)
 
     async def enter_org(self, org_id: UUID) -> None:
         """Work for this organisation from here on: for verbs that create or find one."""

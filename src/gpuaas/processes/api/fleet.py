@@ -28,6 +28,7 @@ class FleetTalk:
         self._db = db
         self._bus = Bus(settings.nats_url, "api")
         self._hints = NatsHints(self._bus)
+        db.hints = self._hints
         self._waiters = TaskWaiters(self._hints)
         self._heartbeats = Heartbeats(db, policy)
         self._addresses = Addresses(public_url=settings.public_url.rstrip("/"))

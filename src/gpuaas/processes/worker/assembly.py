@@ -24,7 +24,8 @@ from gpuaas.processes.settings import Settings
 
 def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -> tuple[Parts, HandlerRegistry]:
     load_handlers()
-    policy, master = MemoryPolicy(), MasterKey.from_text(settings.master_key)
+    policy, master, hints = MemoryPolicy(), MasterKey.from_text(settings.master_key), NatsHints(bus)
+    db.hints = hints
     parts = Parts(
         settings,
         db,
@@ -36,7 +37,7 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         SigningKeys(master),
         HANDLERS,
         Issuer.at(settings.public_url),
-        NatsHints(bus),
+        hints,
     )
     return parts, HANDLERS
 
