@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import api, relay, start
+from bench import agents, api, relay, start
 from bench.figures import Figure, table
 
 GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
+    "agents": agents.run,
     "api": api.run,
     "relay": relay.run,
     "start": start.run,
