@@ -104,6 +104,7 @@ class Code(StrEnum):
     TASK_QUEUE_FULL = "task_queue_full"
     SLOT_QUARANTINED = "slot_quarantined"
     SLOT_NOT_QUARANTINED = "slot_not_quarantined"
+    SLOT_DISPUTED = "slot_disputed"
     # inventory
     SKU_MISSING = "sku_missing"
     SKU_NAME_TAKEN = "sku_name_taken"
@@ -200,6 +201,10 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.TASK_MISSING: (kind.Missing, "There is no such task."),
     C.SLOT_QUARANTINED: (kind.Conflict, "The slot is in quarantine already."),
     C.SLOT_NOT_QUARANTINED: (kind.Conflict, "The slot is not in quarantine."),
+    C.SLOT_DISPUTED: (
+        kind.Conflict,
+        "Another node claims the same GPU. Inspect, disable or remove that node first.",
+    ),
     C.SKU_MISSING: (kind.Missing, "There is no such SKU. List them to see all."),
     C.SKU_NAME_TAKEN: (kind.Conflict, "A SKU of this name exists. Choose another name."),
     C.SKU_PRICE_EXISTS: (kind.Conflict, "A price from this instant on is set already. Choose another instant."),

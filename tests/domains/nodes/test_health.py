@@ -101,7 +101,7 @@ async def test_a_fault_during_the_check_makes_it_worthless(fleet: Fleet):
     slot = (await fleet.slots(agent))[serial]
     await fleet.order(f"/slots/{slot['id']}/return", {"reason": "reseated"})
     await fleet.sign()
-    [order] = await agent.claim()
+    [_, order] = await agent.claim()
     found(await agent.fault(serial, at=clock.now() + timedelta(seconds=1)), 200)
     found(await agent.report(order.task_id, result=agent.health(only=[serial])), 200)
     await fleet.react()

@@ -237,6 +237,8 @@ class NodeSlotView(Response, frozen=True, kw_only=True):
     nvme: str | None
     fabric: str | None
     present: bool
+    replaced_by: str = ""
+    """The serial number of the GPU that is in its place now; empty: none."""
     sellable: bool
     why_not: list[str]
     quarantine: Quarantine | None

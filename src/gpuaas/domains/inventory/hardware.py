@@ -29,6 +29,9 @@ def differences(sku: Sku, topology: Topology) -> list[Difference]:
     twice = _twice(gpu.serial for gpu in gpus)
     if twice:
         found.append(Difference("serial numbers", "each once", f"{', '.join(twice)} more than once"))
+    shared = _twice(gpu.address for gpu in gpus)
+    if shared:
+        found.append(Difference("addresses", "each once", f"{', '.join(shared)} more than once"))
     if sku.shape is Shape.GPU_SLICE and not topology.iommu:
         found.append(Difference("IOMMU", "on, for slices", "off"))
     for gpu in gpus:
@@ -63,6 +66,6 @@ def _gib(size: int) -> str:
     return f"{size / (1 << 30):.0f} GiB"
 
 
-def _twice(serials: Iterable[str]) -> list[str]:
+def _twice(names: Iterable[str]) -> list[str]:
     seen: set[str] = set()
-    return sorted({serial for serial in serials if serial in seen or seen.add(serial)})  # type: ignore[func-returns-value] # add says None
+    return sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value] # add says None

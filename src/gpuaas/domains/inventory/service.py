@@ -21,6 +21,8 @@ price_list = store.prices
 prices_now = store.prices_now
 slots_of = store.slots_of
 slot_get = store.slot
+slots_called = store.slots_called
+hold_serials = store.hold_serials
 
 
 async def sku_create(tx: Tx, actor: Actor, wanted: SkuCreate) -> tuple[Sku, Price]:

@@ -42,6 +42,13 @@ ORDER BY sku_id, valid_from DESC
 """
 SLOTS = "SELECT * FROM slots WHERE node_id = ANY($1) ORDER BY node_id, gpu_index, id"
 SLOT = "SELECT * FROM slots WHERE id = $1"
+SLOTS_CALLED = "SELECT * FROM slots WHERE serial = ANY($1) AND present ORDER BY serial, node_id"
+# In one order for everybody, so that two who hold several never wait for each other in a circle.
+HOLD_SERIALS = """
+SELECT pg_advisory_xact_lock(key) FROM (
+    SELECT DISTINCT hashtextextended('slots.serial:' || serial, 0) AS key FROM unnest($1::text[]) AS serial ORDER BY key
+) AS keys
+"""
 ABSENT = "UPDATE slots SET present = false WHERE node_id = $1 AND serial <> ALL($2) AND present RETURNING serial"
 SEEN = """
 INSERT INTO slots (id, node_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, iommu_group,
@@ -126,6 +133,16 @@ async def prices_now(tx: Tx, sku_ids: Sequence[SkuId]) -> dict[SkuId, Price]:
 
 async def slots_of(tx: Tx, node_ids: Sequence[NodeId]) -> list[Slot]:
     return decode_all(Slot, await tx.rows(SLOTS, list(node_ids)))
+
+
+async def slots_called(tx: Tx, serials: Sequence[str]) -> list[Slot]:
+    """Every slot, of any node, in which a GPU of one of these serial numbers was found last."""
+    return decode_all(Slot, await tx.rows(SLOTS_CALLED, list(serials)))
+
+
+async def hold_serials(tx: Tx, serials: Sequence[str]) -> None:
+    """Until the transaction ends nobody else decides whose these GPUs are."""
+    await tx.rows(HOLD_SERIALS, list(serials))
 
 
 async def slot(tx: Tx, slot_id: UUID) -> Slot:

@@ -15,6 +15,18 @@ def require_plausible(at: datetime, field: str) -> None:
         raise _refused(field, f"a year from {FIRST_YEAR} to {LAST_YEAR} is expected")
 
 
+def require_plausible_all(value: object, field: str) -> None:
+    """Every instant in what a node answered, however deep."""
+    if isinstance(value, datetime):
+        require_plausible(value, field)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            require_plausible_all(inner, f"{field}.{name}")
+    elif isinstance(value, list):
+        for inner in value:
+            require_plausible_all(inner, field)
+
+
 def _refused(field: str, reason: str) -> Refused:
     return Refused(
         Code.REQUEST_INVALID, f"{field} is not an instant that can be meant.", details=[Detail(field, reason)]

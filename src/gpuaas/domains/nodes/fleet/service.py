@@ -44,8 +44,16 @@ async def slot_views(tx: Tx, nodes: Sequence[Node]) -> list[NodeSlotView]:
     slots = await inventory.slots_of(tx, list(by_id))
     open_ones = await health.open_of_slots(tx, [slot.id for slot in slots])
     strikes = await health.strikes(tx, [slot.serial for slot in slots])
+    there = {(slot.node_id, slot.address): slot.serial for slot in slots if slot.present}
     return [
-        _slot_view(by_id[slot.node_id], slot, open_ones.get(slot.id), strikes.get(slot.serial, 0)) for slot in slots
+        _slot_view(
+            by_id[slot.node_id],
+            slot,
+            open_ones.get(slot.id),
+            strikes=strikes.get(slot.serial, 0),
+            replaced_by="" if slot.present else there.get((slot.node_id, slot.address), ""),
+        )
+        for slot in slots
     ]
 
 
@@ -55,15 +63,16 @@ async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:
     for state, alive, count in await registry.counts(tx, lease=lease):
         states[state] += count
         liveness[alive] += count
-    slots = sellable = 0
+    slots = sellable = quarantined = 0
     troubles: list[Trouble] = []
     last: UUID = NIL
     while True:
         nodes = await registry.list_all(tx, Wanted(), lease=lease, after=last, limit=NODES_AT_ONCE)
         if not nodes:
             break
-        views = await slot_views(tx, nodes)
+        views = [view for view in await slot_views(tx, nodes) if not view.replaced_by]
         slots, sellable = slots + len(views), sellable + sum(view.sellable for view in views)
+        quarantined += sum(view.quarantine is not None for view in views)
         troubles += _troubles(nodes, views)
         last = nodes[-1].id
     troubles.sort(key=lambda trouble: not any("quarantine" in reason for reason in trouble.why_not))
@@ -74,7 +83,7 @@ async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:
         by_liveness=dict(liveness),
         slots=slots,
         slots_sellable=sellable,
-        slots_quarantined=await health.open_count(tx),
+        slots_quarantined=quarantined,
         tasks_open=await tasks.open_count(tx),
         troubles=troubles[:MAX_TROUBLES],
     )
@@ -99,8 +108,12 @@ def _troubles(nodes: Sequence[Node], views: Sequence[NodeSlotView]) -> list[Trou
     return found
 
 
-def _slot_view(node: Node, slot: Slot, held: SlotQuarantineRow | None, strikes: int) -> NodeSlotView:
-    why_not = why_slot_not(node, present=slot.present, quarantine_reason=held.reason if held else None)
+def _slot_view(
+    node: Node, slot: Slot, held: SlotQuarantineRow | None, *, strikes: int, replaced_by: str
+) -> NodeSlotView:
+    why_not = why_slot_not(
+        node, present=slot.present, quarantine_reason=held.reason if held else None, replaced_by=replaced_by
+    )
     return NodeSlotView(
         id=slot.id,
         node_id=slot.node_id,
@@ -114,6 +127,7 @@ def _slot_view(node: Node, slot: Slot, held: SlotQuarantineRow | None, strikes: 
         nvme=slot.nvme_address,
         fabric=slot.fabric_address,
         present=slot.present,
+        replaced_by=replaced_by,
         sellable=not why_not,
         why_not=why_not,
         strikes=strikes,

@@ -7,7 +7,6 @@ from gpuaas.contracts.events.provisioning import TaskEnded
 from gpuaas.contracts.http.nodes import TaskState
 from gpuaas.contracts.tasks.catalogue import HealthCheck, Inspect, InspectResult
 from gpuaas.domains.nodes.health import service
-from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.events import reaction, timer
 from gpuaas.infra.postgres.database import Database
@@ -31,7 +30,7 @@ async def task_outcome(tx: Tx, event: TaskEnded, envelope: Envelope, parts: Part
         if task.type == Inspect.TYPE and task.state is TaskState.DONE:
             result = tasks.result_of(task, await tasks.task_story(tx, task.id))
             if isinstance(result, InspectResult):
-                await registry.node_inspected(tx, task.node_id, result.topology, task.ended_at or clock.now())
+                await service.inspection_ended(tx, task, result.topology)
         elif task.type == HealthCheck.TYPE:
             await service.check_ended(tx, task, strikes_max=policy.number("nodes.strikes_max"))
         elif task.type in service.PROVISIONS:

@@ -22,6 +22,15 @@ def gpu_verdict(gpu: GpuHealth) -> tuple[bool, str]:
     return True, ""
 
 
+def gpu_verdicts(gpus: list[GpuHealth]) -> list[GpuHealth]:
+    """Each GPU once: of what is said of one, the worst counts."""
+    said: dict[str, GpuHealth] = {}
+    for gpu in gpus:
+        if gpu.serial not in said or not gpu_verdict(gpu)[0]:
+            said[gpu.serial] = gpu
+    return list(said.values())
+
+
 def failures(checks: list[Check]) -> str:
     """The failed ones, in words."""
     failed = [f"{check.name}: {check.detail}" if check.detail else check.name for check in checks if not check.passed]

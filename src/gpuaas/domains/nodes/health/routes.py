@@ -26,7 +26,7 @@ _LAST = UUID(int=(1 << 128) - 1)
 _ASKS = (Code.STATE_MOVE_REFUSED, Code.TASK_QUEUE_FULL)
 
 
-@operation("POST", "/faults", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent", errors=(Code.TASK_QUEUE_FULL,))
+@operation("POST", "/faults", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent")
 async def agent_faults(cx: AgentContext, told: TellFaults) -> Done:
     """Tell of faults of GPUs. When this is answered, a GPU that must not be sold is in quarantine."""
     await service.faults_tell(cx.tx, cx.node_id, told.faults, strikes_max=cx.policy.number("nodes.strikes_max"))
@@ -41,7 +41,7 @@ async def agent_faults(cx: AgentContext, told: TellFaults) -> Done:
     audit="slot.return",
     status=202,
     tag="slots",
-    errors=(Code.SLOT_MISSING, Code.SLOT_NOT_QUARANTINED, *_ASKS),
+    errors=(Code.SLOT_MISSING, Code.SLOT_NOT_QUARANTINED, Code.SLOT_DISPUTED, Code.NODE_MISSING, *_ASKS),
 )
 async def slot_return(cx: PlatformContext, slot_id: SlotId, wanted: NodeReason) -> TaskView:
     """Have a GPU checked under load. If that passes, it is sold again: there is no other way back."""
@@ -56,7 +56,7 @@ async def slot_return(cx: PlatformContext, slot_id: SlotId, wanted: NodeReason) 
     audit="node.return",
     status=202,
     tag="nodes",
-    errors=(Code.NODE_MISSING, Code.NODE_NOT_QUARANTINED, *_ASKS),
+    errors=(Code.NODE_MISSING, Code.NODE_NOT_QUARANTINED, Code.NODE_IN_USE, *_ASKS),
 )
 async def node_return(cx: PlatformContext, node_id: NodeId, wanted: NodeReason) -> TaskView:
     """Have all GPUs of a node in quarantine checked under load. If that passes, the node is sold again."""

@@ -2,7 +2,7 @@
 
 Always holds: a GPU with a fault that is not its tenant's program's is in quarantine before the fault is acknowledged;
 its siblings stay sellable; it returns only through a check under load that was asked for after the fault and passed;
-strikes stay with the serial number."""
+strikes and quarantines go with the serial number; a GPU two nodes claim to have is sold by neither."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,14 +13,15 @@ import msgspec
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.provisioning import SlotQuarantined, SlotReturned
 from gpuaas.contracts.http.nodes import NodeState, TaskState
-from gpuaas.contracts.tasks.catalogue import HealthCheck, HealthResult, UserProvision
-from gpuaas.contracts.tasks.topology import GpuFault, GpuHealth
+from gpuaas.contracts.tasks.catalogue import HealthCheck, HealthResult, Inspect, UserProvision
+from gpuaas.contracts.tasks.topology import GpuFault, GpuHealth, Topology
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Slot
 from gpuaas.domains.nodes.health import judgement, store
 from gpuaas.domains.nodes.health.models import Entry, SlotQuarantineRow
 from gpuaas.domains.nodes.plausible import require_plausible
 from gpuaas.domains.nodes.registry import service as registry
+from gpuaas.domains.nodes.registry.sellability import occupied
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.models import TaskRow
 from gpuaas.infra.postgres.tx import Tx
@@ -28,6 +29,10 @@ from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import NodeId, SlotId
 
 FAILED_CHECK = "health_check_failed"
+CLAIMED_TWICE = "serial_claimed_twice"
+IN_USE = "gpu_in_use"
+"""What a host answers when it is to load a GPU somebody has: no sickness of anything."""
+ABANDONED = "enrolled_again"
 PROVISIONS_FAILED = "provisions_failed"
 PROVISIONS = (UserProvision.TYPE,)
 FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
@@ -36,7 +41,6 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 history = store.history
 prune = store.prune
 open_of_slots = store.open_of_slots
-open_count = store.open_count
 strikes = store.strikes
 
 
@@ -70,7 +74,56 @@ async def faults_tell(tx: Tx, node_id: UUID, faults: Sequence[GpuFault], *, stri
         if opened is None:
             await store.forget_check(tx, slot.id)
         elif judgement.heals_by_itself(fault, await _strikes_of(tx, slot.serial), strikes_max):
-            await _check_for_return(tx, opened)
+            try:
+                await _check_for_return(tx, opened)
+            except Conflict as full:  # the quarantine stands whether or not the node has room for a check
+                await store.note(tx, node_id, [_entry(slot.serial, "fault", "no check", full.message)])
+
+
+# inspections ---------------------------------------------------------------------------------------------------------
+async def inspection_ended(tx: Tx, task: TaskRow, topology: Topology) -> None:
+    """What was found becomes slots. Each GPU brings its open quarantine along; one that another node has, too, is out
+    of sale on both: who is right, a person finds out."""
+    serials = sorted({gpu.serial for gpu in topology.gpus})
+    await inventory.hold_serials(tx, serials)
+    before = {slot.serial for slot in await inventory.slots_of(tx, [task.node_id]) if slot.present}
+    if not await registry.node_inspected(tx, task.node_id, topology, task.ended_at or task.created_at):
+        return
+    claims = await _claims(tx, serials)
+    for serial in serials:
+        await _dispute(tx, [slot for slot in claims if slot.serial == serial])
+    for slot in claims:
+        if slot.node_id == task.node_id and slot.serial not in before:
+            await _bring_along(tx, slot)
+
+
+async def _bring_along(tx: Tx, slot: Slot) -> None:
+    for old in await store.open_of_serial(tx, slot.serial):
+        if old.slot_id != slot.id:
+            detail = f"{old.detail} (brought along from node {old.node_id}, in quarantine there since {old.since:%F})"
+            await _quarantine(tx, slot, reason=old.reason, detail=detail[:500], evidence={}, strike=False)
+
+
+async def _dispute(tx: Tx, claims: list[Slot]) -> None:
+    if len(claims) < 2:
+        return
+    nodes = await registry.several(tx, [slot.node_id for slot in claims], lease=registry.ANY_LEASE)
+    for slot in claims:
+        others = ", ".join(nodes[other.node_id].name for other in claims if other.node_id != slot.node_id)
+        detail = f"claimed by {others} as well"[:500]
+        if await _quarantine(tx, slot, reason=CLAIMED_TWICE, detail=detail, evidence={}, strike=False) is None:
+            await store.forget_check(tx, slot.id)
+
+
+async def _claims(tx: Tx, serials: Sequence[str]) -> list[Slot]:
+    """Slots of nodes in service that were found to hold these GPUs. A disabled node is looked at before it counts."""
+    slots = await inventory.slots_called(tx, serials)
+    nodes = await registry.several(tx, list({slot.node_id for slot in slots}), lease=registry.ANY_LEASE)
+    return [slot for slot in slots if nodes[slot.node_id].state in (NodeState.ACTIVE, NodeState.ENROLLING)]
+
+
+async def _disputed(tx: Tx, serial: str) -> bool:
+    return len(await _claims(tx, [serial])) > 1
 
 
 # checks --------------------------------------------------------------------------------------------------------------
@@ -78,8 +131,9 @@ async def check_ended(tx: Tx, task: TaskRow, *, strikes_max: int) -> None:
     """A health check has ended: what it found is noted, sick GPUs are quarantined, proven ones return."""
     at = task.ended_at or task.created_at
     if task.state is not TaskState.DONE:
-        if task.state is TaskState.FAILED:
-            await registry.node_checked(tx, task.node_id, False, f"the check failed: {task.reason}", at)
+        if task.state in FAILURES and task.code not in (IN_USE, ABANDONED):
+            words = "failed" if task.state is TaskState.FAILED else "did not end"
+            await registry.node_checked(tx, task.node_id, False, f"the check {words}: {task.reason}", at)
         return
     wanted, result = tasks.arguments_of(task), tasks.result_of(task, await tasks.task_story(tx, task.id))
     if not isinstance(wanted, HealthCheck) or not isinstance(result, HealthResult):
@@ -88,32 +142,37 @@ async def check_ended(tx: Tx, task: TaskRow, *, strikes_max: int) -> None:
     well, detail = judgement.host_verdict(result.health)
     await registry.node_checked(tx, task.node_id, well, detail, at)
     await store.note(tx, task.node_id, [Entry(serial="", kind=kind, good=well, detail=detail)])
-    sick = 0
-    for gpu in result.health.gpus:
-        sick += not await _gpu_checked(tx, task, gpu, load=wanted.load)
+    slots = {slot.serial: slot for slot in await inventory.slots_of(tx, [task.node_id])}
+    verdicts = judgement.gpu_verdicts(result.health.gpus)
+    for gpu in verdicts:
+        await _gpu_checked(tx, task, gpu, slots.get(gpu.serial), load=wanted.load)
     if result.health.faults:
         await faults_tell(tx, task.node_id, result.health.faults, strikes_max=strikes_max)
+    proven = {gpu.serial for gpu in verdicts if judgement.gpu_verdict(gpu)[0]}
+    if any(not slots[serial].present for serial in proven if serial in slots):
+        await registry.node_look_again(tx, task.node_id)  # it answers, though the last look did not find it
     of_all = wanted.load and not wanted.serials and task.subject_id == task.node_id
-    if of_all and well and not sick and result.health.gpus and not result.health.faults:
-        await registry.node_give_back(tx, task.node_id)
+    all_proven = bool(proven) and {serial for serial, slot in slots.items() if slot.present} <= proven
+    if of_all and well and all_proven and len(proven) == len(verdicts) and not result.health.faults:
+        await registry.node_give_back(tx, task.node_id, asked_at=task.created_at)
 
 
-async def _gpu_checked(tx: Tx, task: TaskRow, gpu: GpuHealth, *, load: bool) -> bool:
+async def _gpu_checked(tx: Tx, task: TaskRow, gpu: GpuHealth, slot: Slot | None, *, load: bool) -> None:
     well, detail = judgement.gpu_verdict(gpu)
     await store.note(
         tx, task.node_id, [Entry(serial=gpu.serial, kind="load_check" if load else "check", good=well, detail=detail)]
     )
-    slot = await _slot(tx, task.node_id, gpu.serial)
     if slot is None:
-        return well
+        return
     if not well:
-        await _quarantine(tx, slot, reason=FAILED_CHECK, detail=detail, evidence=msgspec.to_builtins(gpu), strike=True)
-    elif load:
+        sick = msgspec.to_builtins(gpu)
+        if await _quarantine(tx, slot, reason=FAILED_CHECK, detail=detail, evidence=sick, strike=True) is None:
+            await store.forget_check(tx, slot.id)
+    elif load and not await _disputed(tx, gpu.serial):
         returned = await store.give_back(tx, task.node_id, gpu.serial, task.id)
         if returned is not None:
             await store.note(tx, task.node_id, [Entry(serial=gpu.serial, kind="returned", good=True)])
             tx.emit(SlotReturned(node_id=task.node_id, slot_id=slot.id, serial=gpu.serial), subject_id=slot.id)
-    return well
 
 
 # quarantine ----------------------------------------------------------------------------------------------------------
@@ -127,10 +186,13 @@ async def slot_quarantine(tx: Tx, slot_id: UUID, reason: str) -> Slot:
 
 async def slot_return(tx: Tx, slot_id: UUID) -> TaskRow:
     """Ask for the check under load through which the slot returns, if it passes."""
-    await inventory.slot_get(tx, SlotId(slot_id))
+    slot = await inventory.slot_get(tx, SlotId(slot_id))
     found = await store.open_of_slot(tx, slot_id)
     if found is None:
         raise Conflict(Code.SLOT_NOT_QUARANTINED, "The slot is not in quarantine.")
+    if await _disputed(tx, slot.serial):
+        raise Conflict(Code.SLOT_DISPUTED, "Another node claims the same GPU. Find out which one has it.")
+    await _require_active(tx, slot.node_id)
     return await _check_for_return(tx, found)
 
 
@@ -139,9 +201,16 @@ async def node_return(tx: Tx, node_id: UUID) -> TaskRow:
     node = await registry.node_get(tx, node_id)
     if node.quarantine_reason is None:
         raise Conflict(Code.NODE_NOT_QUARANTINED, "The node is not in quarantine.")
-    if node.state is not NodeState.ACTIVE:
-        raise Conflict(Code.STATE_MOVE_REFUSED, f"The node is {node.state}.")
+    await _require_active(tx, node_id)
+    if occupied(node):
+        raise Conflict(Code.NODE_IN_USE, "Somebody uses the node: its GPUs are not loaded now.")
     return await tasks.task_create(tx, node_id, HealthCheck(load=True), subject_id=node_id)
+
+
+async def _require_active(tx: Tx, node_id: UUID) -> None:
+    node = await registry.node_get(tx, node_id)
+    if node.state is not NodeState.ACTIVE:
+        raise Conflict(Code.STATE_MOVE_REFUSED, f"The node is {node.state}: it is not asked to do anything.")
 
 
 async def provision_ended(tx: Tx, task: TaskRow, *, allowed: int) -> None:
@@ -193,6 +262,8 @@ async def _quarantine(
 
 
 async def _check_for_return(tx: Tx, quarantine: SlotQuarantineRow) -> TaskRow:
+    """Looked for as well as checked: it may have been gone, and be in its place again."""
+    await tasks.task_create(tx, quarantine.node_id, Inspect())
     task = await tasks.task_create(
         tx, quarantine.node_id, HealthCheck(serials=[quarantine.serial], load=True), subject_id=quarantine.slot_id
     )
@@ -203,6 +274,10 @@ async def _check_for_return(tx: Tx, quarantine: SlotQuarantineRow) -> TaskRow:
 async def _slot(tx: Tx, node_id: UUID, serial: str) -> Slot | None:
     """The node's own; another node's GPU is as if it were not."""
     return next((slot for slot in await inventory.slots_of(tx, [NodeId(node_id)]) if slot.serial == serial), None)
+
+
+def _entry(serial: str, kind: str, code: str, detail: str) -> Entry:
+    return Entry(serial=serial, kind=kind, good=False, code=code, detail=detail[:500])
 
 
 async def _strikes_of(tx: Tx, serial: str) -> int:

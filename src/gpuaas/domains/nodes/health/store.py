@@ -22,10 +22,7 @@ ON CONFLICT (slot_id) WHERE ended_at IS NULL DO NOTHING RETURNING COLUMNS
 """)
 OPEN_OF_SLOT = _sql("SELECT COLUMNS FROM slot_quarantines WHERE slot_id = $1 AND ended_at IS NULL FOR UPDATE")
 OPEN_OF_SLOTS = _sql("SELECT COLUMNS FROM slot_quarantines WHERE slot_id = ANY($1) AND ended_at IS NULL")
-OPEN_COUNT = """
-SELECT count(*) FROM slot_quarantines q JOIN nodes n ON n.id = q.node_id
-WHERE q.ended_at IS NULL AND n.state <> 'removed'
-"""
+OPEN_OF_SERIAL = _sql("SELECT COLUMNS FROM slot_quarantines WHERE serial = $1 AND ended_at IS NULL ORDER BY since DESC")
 STRIKES = "SELECT serial, count(*) AS strikes FROM slot_quarantines WHERE serial = ANY($1) AND strike GROUP BY serial"
 CHECKING = "UPDATE slot_quarantines SET return_task_id = $2 WHERE id = $1 AND ended_at IS NULL"
 # Only through the check that was asked for: one from before the fault, or another one, returns nothing.
@@ -74,8 +71,9 @@ async def open_of_slots(tx: Tx, slots: Sequence[UUID]) -> dict[UUID, SlotQuarant
     return {row.slot_id: row for row in rows}
 
 
-async def open_count(tx: Tx) -> int:
-    return int(await tx.value(OPEN_COUNT))
+async def open_of_serial(tx: Tx, serial: str) -> list[SlotQuarantineRow]:
+    """In whatever slots the GPU was, the latest first."""
+    return decode_all(SlotQuarantineRow, await tx.rows(OPEN_OF_SERIAL, serial))
 
 
 async def strikes(tx: Tx, serials: Sequence[str]) -> dict[str, int]:

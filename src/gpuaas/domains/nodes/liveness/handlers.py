@@ -4,6 +4,7 @@ from prometheus_client import Counter
 
 from gpuaas.contracts.events.base import Envelope
 from gpuaas.contracts.events.provisioning import NodeRecovered
+from gpuaas.contracts.http.nodes import Liveness
 from gpuaas.domains.nodes.liveness import service
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.infra.events import reaction, timer
@@ -32,8 +33,10 @@ async def silence_notice(parts: Parts) -> None:
 
 @reaction("nodes.recheck", to=NodeRecovered)
 async def node_recheck(tx: Tx, event: NodeRecovered, envelope: Envelope) -> None:
-    """Whatever happened while it was silent: its hardware and health are looked at again."""
+    """Whatever happened while it was silent: its hardware and health are looked at again. Of one that was lost, or has
+    started anew, nothing is sold by what was found before."""
     try:
-        await registry.node_look_again(tx, event.node_id)
+        forget = event.rebooted or event.from_liveness == Liveness.LOST
+        await registry.node_look_again(tx, event.node_id, forget=forget)
     except Missing:
         log.get_logger().info("the recovered node is gone", node_id=str(event.node_id))

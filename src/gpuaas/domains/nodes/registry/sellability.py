@@ -35,8 +35,10 @@ def why_node_not(node: Node) -> list[str]:
     return [reason for holds, reason in reasons if holds]
 
 
-def why_slot_not(node: Node, *, present: bool, quarantine_reason: str | None) -> list[str]:
+def why_slot_not(node: Node, *, present: bool, quarantine_reason: str | None, replaced_by: str = "") -> list[str]:
     """The same for one GPU: its node's reasons and its own. A sick sibling is none."""
+    if replaced_by:
+        return [f"the GPU was replaced by {replaced_by}"]
     own = [] if present else ["the GPU was not found at the last inspection"]
     if quarantine_reason is not None:
         own.append(f"the GPU is in quarantine: {quarantine_reason}")
@@ -45,10 +47,10 @@ def why_slot_not(node: Node, *, present: bool, quarantine_reason: str | None) ->
 
 def of_the_node(differences: list[Difference], gpus_per_node: int, known: set[str], found: set[str]) -> list[str]:
     """The differences that speak against the whole node. GPUs that it had and that are gone speak for themselves:
-    their slots are absent, and their siblings are what they were."""
+    their slots are absent or taken by others, and their siblings are what they were."""
     gone = known - found
-    explained = bool(gone) and len(gone | found) == gpus_per_node
-    of_the_gone = {"GPUs", *(f"GPU {serial}" for serial in gone)} if explained else set()
+    explained = 0 < gpus_per_node - len(found) <= len(gone)
+    of_the_gone = {f"GPU {serial}" for serial in gone} | ({"GPUs"} if explained else set())
     return [str(difference) for difference in differences if difference.what not in of_the_gone]
 
 

@@ -35,7 +35,7 @@ list_all = store.list_all
 several = store.several
 counts = store.counts
 node_checked = store.checked
-node_allowed = store.in_service
+nodes_refused = store.out_of_service
 
 
 async def node_get(tx: Tx, node_id: UUID, *, lease: int = ANY_LEASE) -> Node:
@@ -85,20 +85,24 @@ async def node_enrolled(tx: Tx, node_id: UUID, agent_version: str) -> Node:
     return node
 
 
-async def node_look_again(tx: Tx, node_id: UUID) -> None:
-    """Unless it is about to be done anyway."""
-    node = await store.get(tx, node_id, lease=ANY_LEASE)
-    if node.state is NodeState.ACTIVE and not await tasks.open_with_prefix(tx, node_id, Inspect.TYPE):
+async def node_look_again(tx: Tx, node_id: UUID, *, forget: bool = False) -> None:
+    """Unless it is about to be done anyway. `forget`: nothing is sold by what was found before."""
+    node = await store.lock(tx, node_id, lease=ANY_LEASE)
+    if node.state is not NodeState.ACTIVE:
+        return
+    if forget:
+        await store.forget(tx, node_id)
+    if forget or not await tasks.open_with_prefix(tx, node_id, Inspect.TYPE):
         await _look(tx, node_id)
 
 
 async def node_inspect(tx: Tx, node_id: UUID) -> TaskRow:
-    await _active(tx, node_id)
+    await node_require_active(tx, node_id)
     return await tasks.task_create(tx, node_id, Inspect())
 
 
 async def node_check(tx: Tx, node_id: UUID, *, load: bool) -> TaskRow:
-    node = await _active(tx, node_id)
+    node = await node_require_active(tx, node_id)
     if load and occupied(node):
         raise Conflict(Code.NODE_IN_USE, "Somebody uses the node: its GPUs are not loaded now.")
     return await tasks.task_create(tx, node_id, HealthCheck(load=load))
@@ -123,8 +127,10 @@ async def node_disable(tx: Tx, node_id: UUID) -> None:
 
 
 async def node_enable(tx: Tx, node_id: UUID) -> None:
+    """Whatever was done to it meanwhile: what was found before does not count."""
     await store.lock(tx, node_id, lease=ANY_LEASE)
     await store.move(tx, node_id, to=NodeState.ACTIVE)
+    await store.forget(tx, node_id)
     await _look(tx, node_id)
 
 
@@ -143,28 +149,31 @@ async def node_reenrol(tx: Tx, node_id: UUID) -> None:
     await pki.revoke_node(tx, node_id, "the node is to be enrolled again")
 
 
-async def node_inspected(tx: Tx, node_id: UUID, topology: Topology, at: datetime) -> list[str]:
-    """What was found, as slots; how it differs from what its SKU promises."""
+async def node_inspected(tx: Tx, node_id: UUID, topology: Topology, at: datetime) -> bool:
+    """What was found, as slots, and how it differs from what its SKU promises. False: a later look was noted before."""
     node = await store.lock(tx, node_id, lease=ANY_LEASE)
+    if node.inspected_at is not None and node.inspected_at >= at:
+        return False
     before = {slot.serial for slot in await inventory.slots_of(tx, [NodeId(node_id)])}
     found = await inventory.slots_observed(tx, NodeId(node_id), SkuId(node.sku_id), topology)
     sku = await inventory.sku_get(tx, SkuId(node.sku_id))
     differences = of_the_node(found, sku.gpus_per_node, before, {gpu.serial for gpu in topology.gpus})
     await store.inspected(tx, node_id, differences, msgspec.json.encode(topology).decode(), at)
-    return differences
+    return True
 
 
 async def node_quarantine(tx: Tx, node_id: UUID, reason: str, detail: str) -> bool:
-    """Nothing on it is sold until a check under load has passed. Says whether it was not in quarantine before."""
-    if not await store.quarantine(tx, node_id, reason, detail[:MAX_DETAIL]):
+    """Nothing on it is sold until a check under load, asked for after this, has passed. Says whether it was not in
+    quarantine before."""
+    if not await store.quarantine(tx, node_id, reason, detail, longest=MAX_DETAIL):
         return False
     tx.emit(NodeQuarantined(node_id=node_id, reason=reason), subject_id=node_id)
     return True
 
 
-async def node_give_back(tx: Tx, node_id: UUID) -> bool:
-    """Out of quarantine: for the one who has seen the check pass."""
-    if not await store.give_back(tx, node_id):
+async def node_give_back(tx: Tx, node_id: UUID, *, asked_at: datetime) -> bool:
+    """Out of quarantine: for the one who has seen a check pass that was asked for at this moment."""
+    if not await store.give_back(tx, node_id, asked_at=asked_at):
         return False
     tx.emit(NodeReturned(node_id=node_id), subject_id=node_id)
     return True
@@ -175,7 +184,8 @@ async def _look(tx: Tx, node_id: UUID) -> None:
     await tasks.task_create(tx, node_id, HealthCheck())
 
 
-async def _active(tx: Tx, node_id: UUID) -> Node:
+async def node_require_active(tx: Tx, node_id: UUID) -> Node:
+    """The node, if it is in service."""
     node = await store.get(tx, node_id, lease=ANY_LEASE)
     if node.state is not NodeState.ACTIVE:
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The node is {node.state}: it is not asked to do anything.")

@@ -1,6 +1,7 @@
 """SQL of nodes. Liveness is told from the clock as well as from what was last noted: a lease that has just run out is
 not `online`, whether or not a sweep has seen it."""
 
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -71,11 +72,22 @@ QUARANTINE = """
 UPDATE nodes SET quarantine_reason = $2, quarantine_detail = $3, quarantined_at = now()
 WHERE id = $1 AND quarantine_reason IS NULL AND state <> 'removed'
 """
+# In quarantine already: the moment is the last trouble's, so that a check asked for before it returns nothing.
+QUARANTINE_AGAIN = """
+UPDATE nodes SET quarantined_at = now(), quarantine_detail = CASE
+    WHEN quarantine_reason = $2 OR position($2 || ': ' IN quarantine_detail) > 0 THEN quarantine_detail
+    ELSE left(quarantine_detail || '; then ' || $2 || ': ' || $3, $4) END
+WHERE id = $1 AND quarantine_reason IS NOT NULL AND state <> 'removed'
+"""
 RETURN = """
 UPDATE nodes SET quarantine_reason = NULL, quarantine_detail = '', quarantined_at = NULL, returned_at = now()
-WHERE id = $1 AND quarantine_reason IS NOT NULL
+WHERE id = $1 AND quarantine_reason IS NOT NULL AND quarantined_at < $2
 """
-IN_SERVICE = "SELECT EXISTS (SELECT FROM nodes WHERE id = $1 AND state IN ('enrolling', 'active'))"
+FORGET = "UPDATE nodes SET inspected_at = NULL, checked_at = NULL, host_healthy = NULL, host_detail = '' WHERE id = $1"
+OUT_OF_SERVICE = """
+SELECT asked.id FROM unnest($1::uuid[]) AS asked (id)
+WHERE NOT EXISTS (SELECT FROM nodes n WHERE n.id = asked.id AND n.state IN ('enrolling', 'active'))
+"""
 COUNTS = f"""
 SELECT n.state, {_LIVENESS.format(lease="$1")} AS liveness, count(*) AS nodes {_FROM}
 WHERE n.state <> 'removed' GROUP BY 1, 2
@@ -157,17 +169,26 @@ async def checked(tx: Tx, node_id: UUID, healthy: bool, detail: str, at: datetim
     await tx.run(CHECKED, node_id, healthy, detail, at)
 
 
-async def quarantine(tx: Tx, node_id: UUID, reason: str, detail: str) -> bool:
-    return await tx.run(QUARANTINE, node_id, reason, detail) > 0
+async def quarantine(tx: Tx, node_id: UUID, reason: str, detail: str, *, longest: int) -> bool:
+    """False: it was in quarantine, and has one more reason to be."""
+    if await tx.run(QUARANTINE, node_id, reason, detail[:longest]):
+        return True
+    await tx.run(QUARANTINE_AGAIN, node_id, reason, detail, longest)
+    return False
 
 
-async def give_back(tx: Tx, node_id: UUID) -> bool:
-    return await tx.run(RETURN, node_id) > 0
+async def give_back(tx: Tx, node_id: UUID, *, asked_at: datetime) -> bool:
+    return await tx.run(RETURN, node_id, asked_at) > 0
 
 
-async def in_service(tx: Tx, node_id: UUID) -> bool:
-    """Whether its agent is listened to."""
-    return bool(await tx.value(IN_SERVICE, node_id))
+async def forget(tx: Tx, node_id: UUID) -> None:
+    """What was found on it does not count any more."""
+    await tx.run(FORGET, node_id)
+
+
+async def out_of_service(tx: Tx, nodes: Collection[UUID]) -> list[UUID]:
+    """Those whose agents are not listened to."""
+    return [row["id"] for row in await tx.rows(OUT_OF_SERVICE, list(nodes))]
 
 
 async def counts(tx: Tx, *, lease: int) -> list[tuple[str, str, int]]:

@@ -4,7 +4,7 @@ Always holds: a node's tasks are numbered without a gap; a task has at most one 
 given to; another node's task is as if it were not; whatever a node does not tell, a deadline ends."""
 
 import hashlib
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -13,7 +13,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.provisioning import TaskEnded, TaskReportedLate
 from gpuaas.contracts.http.nodes import TaskState
 from gpuaas.contracts.tasks.base import TASK_TYPES, Outcome, Phase, Report, Task, TaskResult
-from gpuaas.domains.nodes.plausible import require_plausible
+from gpuaas.domains.nodes.plausible import require_plausible, require_plausible_all
 from gpuaas.domains.nodes.tasks import store
 from gpuaas.domains.nodes.tasks.models import NewTask, TaskKey, TaskRow, TaskStory
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
@@ -141,8 +141,8 @@ async def phases_tell(tx: Tx, node_id: UUID, task_id: TaskId, phases: list[Phase
     if task.state not in OPEN:
         return
     await store.start(tx, task_id, node_id)
+    await store.known(tx, node_id, task.sequence or 0)  # holds the node's row: those who tell at once are counted too
     await store.phases_add(tx, task_id, phases)
-    await store.known(tx, node_id, task.sequence or 0)
 
 
 async def result_tell(tx: Tx, node_id: UUID, task_id: TaskId, report: Report) -> TaskRow:
@@ -183,7 +183,9 @@ def checked_result(task: TaskRow, report: Report) -> str | None:
         return None
     kind = TASK_TYPES[task.type, task.version].RESULT
     try:
-        return msgspec.json.encode(msgspec.json.decode(raw, type=kind)).decode()
+        decoded = msgspec.json.decode(raw, type=kind)
+        require_plausible_all(msgspec.to_builtins(decoded, builtin_types=(datetime,)), "result")
+        return msgspec.json.encode(decoded).decode()
     except msgspec.MsgspecError as error:
         raise Refused(
             Code.REQUEST_INVALID,
