@@ -85,6 +85,36 @@ CREATE FUNCTION public.visible_org(org uuid) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE WHEN (current_setting('app.org_id'::text, true) = '*'::text) THEN true ELSE (org = (NULLIF(current_setting('app.org_id'::text, true), ''::text))::uuid) END;
 
+CREATE TABLE public.agent_artifact_parts (
+    artifact_id uuid NOT NULL,
+    number integer NOT NULL,
+    digest text NOT NULL,
+    size integer NOT NULL,
+    CONSTRAINT agent_artifact_parts_number_check CHECK ((number >= 1)),
+    CONSTRAINT agent_artifact_parts_size_check CHECK ((size > 0))
+);
+
+COMMENT ON TABLE public.agent_artifact_parts IS 'platform: the parts an agent''s version was uploaded in, in order';
+
+CREATE TABLE public.agent_artifacts (
+    id uuid NOT NULL,
+    version text NOT NULL,
+    digest text NOT NULL,
+    size bigint NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT agent_artifacts_check CHECK (((state = 'uploading'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT agent_artifacts_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+    CONSTRAINT agent_artifacts_size_check CHECK ((size > 0)),
+    CONSTRAINT agent_artifacts_state_check CHECK ((state = ANY (ARRAY['uploading'::text, 'published'::text, 'retired'::text]))),
+    CONSTRAINT agent_artifacts_version_check CHECK (((length(version) >= 1) AND (length(version) <= 60)))
+);
+
+COMMENT ON TABLE public.agent_artifacts IS 'platform: versions of the agent that nodes may be told to become';
+
 CREATE TABLE public.audit_checkpoints (
     seq bigint NOT NULL,
     hash bytea NOT NULL,
@@ -243,6 +273,57 @@ CREATE TABLE public.delivery_attempts (
 
 COMMENT ON TABLE public.delivery_attempts IS 'platform: how often a consumer has failed on an event it has not handled yet';
 
+CREATE TABLE public.flow_attempts (
+    run_id uuid NOT NULL,
+    fence bigint NOT NULL,
+    number integer NOT NULL,
+    direction text NOT NULL,
+    step text NOT NULL,
+    outcome text NOT NULL,
+    detail text DEFAULT ''::text NOT NULL,
+    worker text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT flow_attempts_direction_check CHECK ((direction = ANY (ARRAY['forward'::text, 'undoing'::text]))),
+    CONSTRAINT flow_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['passed'::text, 'waits'::text, 'again'::text, 'failed'::text])))
+);
+
+COMMENT ON TABLE public.flow_attempts IS 'platform: what each step of a run came to, each time; append-only';
+
+CREATE TABLE public.flow_runs (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    version integer NOT NULL,
+    subject_id uuid NOT NULL,
+    org_id uuid,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    step text NOT NULL,
+    passed text[] DEFAULT '{}'::text[] NOT NULL,
+    attempt integer DEFAULT 0 NOT NULL,
+    memo jsonb DEFAULT '{}'::jsonb NOT NULL,
+    lease_owner text DEFAULT ''::text NOT NULL,
+    lease_until timestamp with time zone,
+    fence bigint DEFAULT 0 NOT NULL,
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    wakes bigint DEFAULT 0 NOT NULL,
+    error_code text DEFAULT ''::text NOT NULL,
+    error text DEFAULT ''::text NOT NULL,
+    cancel_requested_at timestamp with time zone,
+    cancel_reason text DEFAULT ''::text NOT NULL,
+    correlation_id text NOT NULL,
+    traceparent text NOT NULL,
+    created_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT flow_runs_attempt_check CHECK ((attempt >= 0)),
+    CONSTRAINT flow_runs_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['forward'::text, 'undoing'::text])))),
+    CONSTRAINT flow_runs_state_check CHECK ((state = ANY (ARRAY['forward'::text, 'undoing'::text, 'done'::text, 'undone'::text, 'surrendered'::text]))),
+    CONSTRAINT flow_runs_version_check CHECK ((version > 0))
+);
+
+COMMENT ON TABLE public.flow_runs IS 'platform: stories under way, and how they ended';
+
 CREATE TABLE public.gpu_faults (
     id uuid NOT NULL,
     node_id uuid NOT NULL,
@@ -331,6 +412,14 @@ CREATE VIEW public.invariant_12_one_outcome WITH (security_invoker='true') AS
 
 COMMENT ON VIEW public.invariant_12_one_outcome IS 'one idempotency key has one request and one outcome';
 
+CREATE VIEW public.invariant_13_flows_go_on WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((((kind || ' waits at '::text) || step) || ' for a worker since '::text) || GREATEST(next_at, lease_until)) AS problem
+   FROM public.flow_runs
+  WHERE ((state = ANY (ARRAY['forward'::text, 'undoing'::text])) AND (next_at < (now() - '00:01:00'::interval)) AND ((lease_until IS NULL) OR (lease_until < (now() - '00:01:00'::interval))));
+
+COMMENT ON VIEW public.invariant_13_flows_go_on IS 'no unfinished flow is left alone for over 60 seconds';
+
 CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true') AS
  SELECT (id)::text AS subject,
     ('the replay should have ended by '::text || (state_since + '00:05:00'::interval)) AS problem
@@ -338,6 +427,14 @@ CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true')
   WHERE ((state = 'replaying'::text) AND (state_since < (now() - '00:06:00'::interval)));
 
 COMMENT ON VIEW public.invariant_14_dead_letters_move IS 'no dead letter is past the deadline of its state by over 60 seconds';
+
+CREATE VIEW public.invariant_14_flows_move WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((((kind || ' is at '::text) || step) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.flow_runs
+  WHERE ((state = ANY (ARRAY['forward'::text, 'undoing'::text])) AND (due_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_14_flows_move IS 'no step of a flow is past its deadline by over 60 seconds';
 
 CREATE TABLE public.tasks (
     id uuid NOT NULL,
@@ -1158,6 +1255,12 @@ ALTER TABLE ONLY public.users FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.users IS 'actor: people, one per subject of an issuer';
 
+ALTER TABLE ONLY public.agent_artifact_parts
+    ADD CONSTRAINT agent_artifact_parts_pkey PRIMARY KEY (artifact_id, number);
+
+ALTER TABLE ONLY public.agent_artifacts
+    ADD CONSTRAINT agent_artifacts_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.audit_checkpoints
     ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (seq);
 
@@ -1205,6 +1308,12 @@ ALTER TABLE ONLY public.dead_letters
 
 ALTER TABLE ONLY public.delivery_attempts
     ADD CONSTRAINT delivery_attempts_pkey PRIMARY KEY (consumer, event_id);
+
+ALTER TABLE ONLY public.flow_attempts
+    ADD CONSTRAINT flow_attempts_pkey PRIMARY KEY (run_id, fence, number);
+
+ALTER TABLE ONLY public.flow_runs
+    ADD CONSTRAINT flow_runs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.gpu_faults
     ADD CONSTRAINT gpu_faults_once UNIQUE (node_id, serial, code, at);
@@ -1374,6 +1483,8 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
 
+CREATE UNIQUE INDEX agent_artifacts_one_version ON public.agent_artifacts USING btree (version) WHERE (state = 'published'::text);
+
 CREATE INDEX audit_log_by_actor ON ONLY public.audit_log USING btree (actor_id, id DESC);
 
 CREATE INDEX audit_log_by_org ON ONLY public.audit_log USING btree (org_id, id DESC);
@@ -1395,6 +1506,12 @@ CREATE INDEX certificates_by_node ON public.certificates USING btree (node_id, i
 CREATE INDEX certificates_by_revocation ON public.certificates USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
 
 CREATE INDEX dead_letters_waiting ON public.dead_letters USING btree (id) WHERE (state = ANY (ARRAY['open'::text, 'replaying'::text]));
+
+CREATE INDEX flow_runs_by_subject ON public.flow_runs USING btree (subject_id, id DESC);
+
+CREATE INDEX flow_runs_next ON public.flow_runs USING btree (next_at) WHERE (state = ANY (ARRAY['forward'::text, 'undoing'::text]));
+
+CREATE UNIQUE INDEX flow_runs_one_open ON public.flow_runs USING btree (subject_id, kind) WHERE (state = ANY (ARRAY['forward'::text, 'undoing'::text]));
 
 CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
 
@@ -1498,11 +1615,17 @@ CREATE TRIGGER sku_prices_keep BEFORE DELETE OR UPDATE ON public.sku_prices FOR 
 
 CREATE TRIGGER sku_prices_keep_all BEFORE TRUNCATE ON public.sku_prices FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+ALTER TABLE ONLY public.agent_artifact_parts
+    ADD CONSTRAINT agent_artifact_parts_artifact_id_fkey FOREIGN KEY (artifact_id) REFERENCES public.agent_artifacts(id);
+
 ALTER TABLE ONLY public.certificate_authorities
     ADD CONSTRAINT certificate_authorities_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.certificate_authorities(id);
 
 ALTER TABLE ONLY public.certificates
     ADD CONSTRAINT certificates_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES public.certificate_authorities(id);
+
+ALTER TABLE ONLY public.flow_attempts
+    ADD CONSTRAINT flow_attempts_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.flow_runs(id);
 
 ALTER TABLE ONLY public.gpu_faults
     ADD CONSTRAINT gpu_faults_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
@@ -1693,6 +1816,10 @@ REVOKE ALL ON FUNCTION public.prune_partitions(parent text, before timestamp wit
 
 GRANT ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) TO gpuaas_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifact_parts TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifacts TO gpuaas_app;
+
 GRANT SELECT,INSERT ON TABLE public.audit_checkpoints TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.audit_head TO gpuaas_app;
@@ -1737,6 +1864,10 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.dead_letters TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.delivery_attempts TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.flow_attempts TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.flow_runs TO gpuaas_app;
+
 GRANT SELECT,INSERT,DELETE ON TABLE public.gpu_faults TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.idempotency_keys TO gpuaas_app;
@@ -1753,7 +1884,11 @@ GRANT SELECT ON TABLE public.invariant_11_outbox_drains TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_12_one_outcome TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_13_flows_go_on TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_flows_move TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.tasks TO gpuaas_app;
 

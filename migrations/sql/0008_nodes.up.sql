@@ -201,3 +201,31 @@ CREATE TABLE node_metrics (
 CREATE INDEX node_metrics_by_node ON node_metrics (node_id, at DESC);
 COMMENT ON TABLE node_metrics IS 'platform: samples of hosts and GPUs; pruned by age';
 GRANT SELECT, INSERT, DELETE ON node_metrics TO :app;
+
+-- Versions of the agent ----------------------------------------------------------------------------------------------
+CREATE TABLE agent_artifacts (
+    id          uuid PRIMARY KEY,
+    version     text NOT NULL CHECK (length(version) BETWEEN 1 AND 60),
+    digest      text NOT NULL CHECK (digest ~ '^sha256:[0-9a-f]{64}$'),
+    size        bigint NOT NULL CHECK (size > 0),
+    state       text NOT NULL CHECK (state IN ('uploading', 'published', 'retired')),
+    state_since timestamptz NOT NULL DEFAULT now(),
+    due_at      timestamptz,
+    created_by  text NOT NULL,
+    created_at  timestamptz NOT NULL DEFAULT now(),
+    CHECK ((state = 'uploading') = (due_at IS NOT NULL))
+);
+CREATE UNIQUE INDEX agent_artifacts_one_version ON agent_artifacts (version) WHERE state = 'published';
+COMMENT ON TABLE agent_artifacts IS 'platform: versions of the agent that nodes may be told to become';
+GRANT SELECT, INSERT, UPDATE, DELETE ON agent_artifacts TO :app;
+
+-- The bytes are objects, named by what is in them: what was published cannot be written over.
+CREATE TABLE agent_artifact_parts (
+    artifact_id uuid NOT NULL REFERENCES agent_artifacts,
+    number      integer NOT NULL CHECK (number >= 1),
+    digest      text NOT NULL,
+    size        integer NOT NULL CHECK (size > 0),
+    PRIMARY KEY (artifact_id, number)
+);
+COMMENT ON TABLE agent_artifact_parts IS 'platform: the parts an agent''s version was uploaded in, in order';
+GRANT SELECT, INSERT, UPDATE, DELETE ON agent_artifact_parts TO :app;

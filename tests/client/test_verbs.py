@@ -11,6 +11,7 @@ import pytest
 
 from gpuaas.client import (
     agent,
+    artifacts,
     audit,
     authorities,
     fleet,
@@ -26,7 +27,7 @@ from gpuaas.domains import load_routes
 from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
 from gpuaas.kit.ids import new_id
 
-VERBS = (identity, members, service_accounts, policy, audit, platform, inventory, fleet, authorities)
+VERBS = (identity, members, service_accounts, policy, audit, platform, inventory, fleet, artifacts, authorities)
 load_routes()
 OPERATIONS = list(REGISTRY.json())
 
@@ -49,7 +50,7 @@ def made(verb: Any) -> tuple[Call[Any], dict[str, Any]]:
     given: dict[str, Any] = {}
     for name in inspect.signature(verb).parameters:
         kind = hints[name]
-        given[name] = new_id() if kind is UUID else "a.b" if kind is str else kind
+        given[name] = {UUID: new_id(), str: "a.b", int: 7}.get(kind, kind)
     return verb(**given), given
 
 
@@ -62,7 +63,7 @@ def test_every_operation_has_a_verb_and_every_verb_an_operation():
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_a_verb_says_what_its_operation_declares(operation: Operation):
     call, given = made(ALL_VERBS[operation.id])
-    values = [str(value) for value in given.values() if isinstance(value, UUID | str)]
+    values = [str(value) for value in given.values() if isinstance(value, UUID | str | int)]
     assert (call.operation, call.method) == (operation.id, operation.method)
     pattern = re.sub(r"\{\w+\}", "([^/]+)", operation.full_path)
     found = re.fullmatch(pattern, PREFIX + call.path)

@@ -1,5 +1,7 @@
 """Valid requests for the operations on nodes, their tasks and their slots."""
 
+import base64
+import hashlib
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -15,6 +17,7 @@ from gpuaas.kit.secrets import BOOTSTRAP_PREFIX, new_token, token_hash
 from tests.every.examples import Example, Stage, example, plain
 from tests.every.fleet_examples import put_sku
 from tests.every.world import Setting
+from tests.support.live import OBJECTS
 
 REASON = {"reason": "as an example"}
 
@@ -83,6 +86,12 @@ async def put_slot(s: Setting, *, quarantined: bool = False) -> UUID:
     return slot_id
 
 
+async def put_task_key(s: Setting) -> None:
+    """The key that signs tasks, once: without one nobody is enrolled."""
+    if not await s.sql.fetchval("SELECT EXISTS (SELECT FROM task_keys)"):
+        await s.put("task_keys", key_id="example", public_key=base64.b64encode(b"k" * 32).decode())
+
+
 def signing_request() -> str:
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
@@ -129,6 +138,7 @@ async def node_create(stage: Stage) -> Example:
 @example
 async def node_enrol(stage: Stage) -> Example:
     token, node_id = new_token(BOOTSTRAP_PREFIX), await put_node(stage.setting, state="enrolling")
+    await put_task_key(stage.setting)
     now = clock.now()
     await stage.setting.put(
         "bootstrap_tokens",
@@ -159,3 +169,57 @@ async def slot_quarantine(stage: Stage) -> Example:
 @example
 async def slot_return(stage: Stage) -> Example:
     return Example(path={"slot_id": await put_slot(stage.setting, quarantined=True)}, body=REASON)
+
+
+async def put_artifact(s: Setting, *, state: str = "uploading") -> tuple[UUID, str, bytes]:
+    """A version of the agent of one part, which is where its bytes are kept."""
+    artifact_id, content = new_id(), new_id().hex.encode()
+    digest = hashlib.sha256(content).hexdigest()
+    version = f"1.0.{artifact_id.hex}"
+    await s.put(
+        "agent_artifacts",
+        id=artifact_id,
+        version=version,
+        digest=f"sha256:{digest}",
+        size=len(content),
+        state=state,
+        due_at=clock.now() + timedelta(hours=1) if state == "uploading" else None,
+        created_by="tests",
+    )
+    await s.put("agent_artifact_parts", artifact_id=artifact_id, number=1, digest=digest, size=len(content))
+    kept = OBJECTS / "agent-artifacts" / str(artifact_id)
+    kept.mkdir(parents=True)
+    (kept / f"1-{digest}").write_bytes(content)
+    return artifact_id, version, content
+
+
+plain("artifact_list")
+
+
+@example
+async def artifact_create(stage: Stage) -> Example:
+    digest = "sha256:" + "0" * 64
+    return Example(body={"version": f"2.0.{new_id().hex}", "digest": digest, "size": 10})
+
+
+@example
+async def artifact_upload(stage: Stage) -> Example:
+    artifact_id, _, content = await put_artifact(stage.setting)
+    encoded = base64.b64encode(content).decode()
+    return Example(path={"artifact_id": artifact_id, "number": 1}, body={"content": encoded})
+
+
+@example
+async def artifact_publish(stage: Stage) -> Example:
+    return Example(path={"artifact_id": (await put_artifact(stage.setting))[0]})
+
+
+@example
+async def artifact_retire(stage: Stage) -> Example:
+    return Example(path={"artifact_id": (await put_artifact(stage.setting, state="published"))[0]}, body=REASON)
+
+
+@example
+async def node_agent_update(stage: Stage) -> Example:
+    _, version, _ = await put_artifact(stage.setting, state="published")
+    return Example(path={"node_id": await put_node(stage.setting)}, body={"version": version})

@@ -18,6 +18,7 @@ BEYOND_SCHEMAS = (
     "got `float`",
     "the GPUs of a node",
     "never in the past",
+    "not base64",
 )
 GENERAL = {"request_invalid", "request_malformed", "content_type_unsupported", "body_too_large"}
 

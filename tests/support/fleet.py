@@ -33,6 +33,7 @@ from gpuaas.infra.events import HANDLERS
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
+from gpuaas.infra.objects.store import open_objects
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock
@@ -40,6 +41,7 @@ from gpuaas.kit.errors import Unauthenticated
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.secrets import MasterKey
 from gpuaas.ports.hints import Hints
+from tests.support.live import OBJECTS
 from tests.support.people import City, Person, city_of, found
 
 EVERYTHING = Sight(PLATFORM)
@@ -332,6 +334,7 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
     rules = ProbeRules(networks("10.0.0.0/8,192.168.0.0/16"))
     async with city_of(db, hints, waiters, site, rules, Addresses(public_url="https://gpuaas.test")) as city:
         city.parts.add(Heartbeats(db, city.policy))
+        city.parts.add(open_objects(OBJECTS.as_uri()))
         edge = Edge(
             db=db,
             authority=city.authority,
@@ -351,6 +354,7 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
         following = asyncio.create_task(waiters.follow(look))
         async with httpx.AsyncClient(transport=transport, base_url="http://agents", timeout=60) as agents:
             fleet = Fleet(city, agents, hints, waiters, signer, await city.admin())
+            await fleet.sign()  # announces the key, without which nobody is enrolled
             sku = await city.made(fleet.admin, "/skus", {"name": f"sku-{new_id().hex[-8:]}", **SKU})
             fleet.sku_id = sku["id"]
             yield fleet

@@ -2,11 +2,14 @@
 database; and the same as a process of its own, for tests that kill it."""
 
 import asyncio
+import atexit
 import base64
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -35,6 +38,9 @@ from gpuaas.processes.settings import PREFIX, Settings
 from tests.support.servers import DatabaseUrls
 
 READY_SECONDS = 30.0
+OBJECTS = Path(tempfile.mkdtemp(prefix="gpuaas-objects-"))
+"""Where every API of this run keeps files."""
+atexit.register(shutil.rmtree, OBJECTS, ignore_errors=True)
 HOST = "127.0.0.1"
 
 
@@ -95,6 +101,7 @@ def make_settings(database_url: str, nats_url: str, **changed: Any) -> Settings:
         "master_key": base64.b64encode(os.urandom(32)).decode(),
         "log_level": "error",
         "environment": "demo",
+        "objects_url": OBJECTS.as_uri(),
         "write_pool_size": 12,
         "read_pool_size": 6,
     }

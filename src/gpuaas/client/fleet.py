@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from gpuaas.client.call import Call
+from gpuaas.contracts.http.artifacts import NodeAgentUpdate
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import (
     FleetHealth,
@@ -87,6 +88,11 @@ def node_check(node_id: UUID, wanted: NodeCheck) -> Call[TaskView]:
 
 def node_probe(node_id: UUID, wanted: NodeProbe) -> Call[ProbeView]:
     return Call(operation="node_probe", method="POST", path=f"/nodes/{node_id}/probe", answer=ProbeView, body=wanted)
+
+
+def node_agent_update(node_id: UUID, wanted: NodeAgentUpdate) -> Call[TaskView]:
+    path = f"/nodes/{node_id}/agent-update"
+    return Call(operation="node_agent_update", method="POST", path=path, answer=TaskView, body=wanted)
 
 
 def node_return(node_id: UUID, wanted: NodeReason) -> Call[TaskView]:

@@ -98,6 +98,10 @@ class Code(StrEnum):
     NODE_NOT_QUARANTINED = "node_not_quarantined"
     PROBE_REFUSED = "probe_refused"
     AGENT_STATE_ROLLED_BACK = "agent_state_rolled_back"
+    ARTIFACT_MISSING = "artifact_missing"
+    ARTIFACT_VERSION_TAKEN = "artifact_version_taken"
+    ARTIFACT_TOO_LARGE = "artifact_too_large"
+    ARTIFACT_DAMAGED = "artifact_damaged"
     TASK_MISSING = "task_missing"
     TASK_REPORTED = "task_reported"
     TASK_ENDED = "task_ended"
@@ -110,6 +114,24 @@ class Code(StrEnum):
     SKU_NAME_TAKEN = "sku_name_taken"
     SKU_PRICE_EXISTS = "sku_price_exists"
     SLOT_MISSING = "slot_missing"
+    FLOW_MISSING = "flow_missing"
+    FLOW_ENDED = "flow_ended"
+    FLOW_NOT_CANCELLABLE = "flow_not_cancellable"
+    ALLOCATION_MISSING = "allocation_missing"
+    ALLOCATION_NAME_TAKEN = "allocation_name_taken"
+    ALLOCATION_REFUSED = "allocation_refused"
+    ALLOCATION_ENDED = "allocation_ended"
+    ALLOCATION_RELEASING = "allocation_releasing"
+    ALLOCATION_LIFETIME = "allocation_lifetime"
+    ALLOCATION_NOT_ACTIVE = "allocation_not_active"
+    FORCE_RELEASE_LATER = "force_release_later"
+    FORCE_RELEASE_EXHAUSTED = "force_release_exhausted"
+    CAPACITY_MISSING = "capacity_missing"
+    QUOTA_EXCEEDED = "quota_exceeded"
+    SSH_KEY_REQUIRED = "ssh_key_required"
+    CERTIFICATE_OF_RELEASE_MISSING = "certificate_of_release_missing"
+    ORPHAN_MISSING = "orphan_missing"
+    QUOTA_MISSING = "quota_missing"
 
 
 C = Code
@@ -195,6 +217,10 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.NODE_NOT_QUARANTINED: (kind.Conflict, "The node is not in quarantine."),
     C.PROBE_REFUSED: (kind.Refused, "This address is not one that may be probed; the reason says why."),
     C.AGENT_STATE_ROLLED_BACK: (kind.Conflict, "The agent has lost its memory. Its node has to be enrolled again."),
+    C.ARTIFACT_MISSING: (kind.Missing, "There is no such artifact of an agent, or none of this version is published."),
+    C.ARTIFACT_VERSION_TAKEN: (kind.Conflict, "An artifact of this version is published. Retire it first."),
+    C.ARTIFACT_TOO_LARGE: (kind.Refused, "The artifact is larger than the policy nodes.agent_artifact_max_mib says."),
+    C.ARTIFACT_DAMAGED: (kind.Conflict, "What was uploaded is not the file its digest and size say. Upload it again."),
     C.TASK_REPORTED: (kind.Conflict, "Another result of this task was accepted. Results are accepted once."),
     C.TASK_ENDED: (kind.Conflict, "The task has ended."),
     C.TASK_QUEUE_FULL: (kind.Conflict, "The node has as many unfinished tasks as allowed. Wait or cancel some."),
@@ -209,4 +235,25 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.SKU_NAME_TAKEN: (kind.Conflict, "A SKU of this name exists. Choose another name."),
     C.SKU_PRICE_EXISTS: (kind.Conflict, "A price from this instant on is set already. Choose another instant."),
     C.SLOT_MISSING: (kind.Missing, "There is no such slot."),
+    C.FLOW_MISSING: (kind.Missing, "There is no such flow."),
+    C.FLOW_ENDED: (kind.Conflict, "The flow has ended, or is past the point where this is possible."),
+    C.FLOW_NOT_CANCELLABLE: (kind.Conflict, "This flow cannot be stopped half-way: it only ever makes things safe."),
+    C.ALLOCATION_MISSING: (kind.Missing, "There is no such allocation here."),
+    C.ALLOCATION_NAME_TAKEN: (kind.Conflict, "A live allocation of this name exists in the project. Choose another."),
+    C.ALLOCATION_REFUSED: (kind.Refused, "The SKU is not sold in this way; the reason says in which."),
+    C.ALLOCATION_ENDED: (kind.Conflict, "The allocation has ended."),
+    C.ALLOCATION_RELEASING: (kind.Conflict, "The allocation is being released already."),
+    C.ALLOCATION_LIFETIME: (kind.Conflict, "The allocation cannot last longer than the policy allows. See explain."),
+    C.ALLOCATION_NOT_ACTIVE: (kind.Conflict, "The allocation is not active."),
+    C.FORCE_RELEASE_LATER: (kind.Conflict, "The last attempt was just now. Wait before the next."),
+    C.FORCE_RELEASE_EXHAUSTED: (
+        kind.Conflict,
+        "It was tried as often as the policy allows; the node is in quarantine. Look at the node.",
+    ),
+    C.CAPACITY_MISSING: (kind.Conflict, "No GPUs are free that fit. Ask to wait in the queue, or for something else."),
+    C.QUOTA_EXCEEDED: (kind.Conflict, "This would exceed the quota. Release something, or ask for a larger quota."),
+    C.SSH_KEY_REQUIRED: (kind.Refused, "Without an SSH key nobody could log in. Add one, or send one along."),
+    C.CERTIFICATE_OF_RELEASE_MISSING: (kind.Missing, "There is no such sanitisation certificate here."),
+    C.ORPHAN_MISSING: (kind.Missing, "There is no such orphan, or it was reclaimed."),
+    C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
 }

@@ -99,6 +99,7 @@ _ALL: tuple[PolicyKey, ...] = (
     *_rate("admin", 1_200, 200, "an actor"),
     *_rate("terminal", 120, 30, "an actor"),
     *_rate("auth", 120, 60, "an address or actor"),
+    *_rate("enrolment", 6_000, 1_000, "an address with good tokens"),
     _of_platform(
         _number(
             "rate_limit.bad_credentials_per_minute",
@@ -323,6 +324,16 @@ _ALL: tuple[PolicyKey, ...] = (
     ),
     _of_platform(
         _number("retention.task_days", 365, (1, 3_650), "days", Stricter.HIGHER, "How long ended tasks are kept.")
+    ),
+    _of_platform(
+        _number(
+            "nodes.agent_artifact_max_mib",
+            512,
+            (1, 1_024),
+            "MiB",
+            Stricter.LOWER,
+            "How large a version of the agent may be that is published for nodes.",
+        )
     ),
     _of_platform(
         _number(

@@ -21,6 +21,10 @@ NodeId = NewType("NodeId", UUID)
 TaskId = NewType("TaskId", UUID)
 SkuId = NewType("SkuId", UUID)
 SlotId = NewType("SlotId", UUID)
+RunId = NewType("RunId", UUID)
+AllocationId = NewType("AllocationId", UUID)
+HoldId = NewType("HoldId", UUID)
+ArtifactId = NewType("ArtifactId", UUID)
 
 _VERSION_7 = 7 << 76
 _VARIANT = 2 << 62

@@ -60,6 +60,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     task_signing_key_previous: Annotated[
         str, _about("The key it follows, given until every worker has the new one.", secret=True)
     ] = ""
+    objects_url: Annotated[
+        str,
+        _about(
+            "Where files are kept (versions of the agent): file:///a/folder, or s3://bucket/prefix with AWS_… "
+            "variables; empty: nowhere, and none can be published. The same for all programs.",
+        ),
+    ] = ""
     trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""
     issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
     oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
@@ -136,6 +143,7 @@ def _check(settings: Settings) -> None:
         ("public_url", ("http", "https")),
         ("issuer_url", ("http", "https")),
         ("agent_url", ("https",)),
+        ("objects_url", ("file", "s3")),
     ):
         value = getattr(settings, name)
         if value and _parts(name, value).scheme not in schemes:

@@ -18,7 +18,7 @@ from gpuaas.contracts.actor import ANONYMOUS, Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.http import access
 from gpuaas.infra.http.context import Context, Scope
-from gpuaas.infra.http.operation import Exchange, Operation, Raw, Stream, Wire
+from gpuaas.infra.http.operation import Exchange, Lane, Operation, Raw, Stream, Wire
 from gpuaas.infra.http.query import QueryReader
 from gpuaas.infra.http.rate import RateLanes
 from gpuaas.infra.http.request import Request, decode_json, invalid, pairs
@@ -108,6 +108,10 @@ class Pipeline:
             if op.mutates:
                 return await self._change(cx, request, arguments, body), cx
             return await self._read(cx, request, arguments), cx
+        except Unauthenticated:
+            if op.lane is Lane.ENROLMENT:
+                await self._edge.rates.take(Lane.AUTH, request.client_ip)
+            raise
         except CursorRefused as error:
             raise Invalid(Code.CURSOR_REFUSED, "The cursor was not made for this list. Start without it.") from error
 
@@ -122,7 +126,10 @@ class Pipeline:
 
     async def _take_place(self, request: Request, actor: Actor) -> None:
         """In the operation's rate lane. Being refused takes one too: a no is read from the database each time."""
-        await self._edge.rates.take(self.operation.lane, actor.subject if actor.id else request.client_ip)
+        subject = actor.subject if actor.id else request.client_ip
+        if self.operation.lane is Lane.ENROLMENT:
+            await self._edge.rates.check_open(Lane.AUTH, subject)
+        await self._edge.rates.take(self.operation.lane, subject)
 
     async def _given_before(self, request: Request) -> tuple[Answer, Context] | None:
         """The answer to a change that took away its own ground: the organisation is deleted, its member has left.

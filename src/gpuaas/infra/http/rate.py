@@ -1,7 +1,7 @@
 """Rate lanes. Each is a generic cell rate: a subject may send `per_minute` requests a minute, `burst` of them at once.
 
-The default lane is a number in this process's memory. The strict lanes (financial, admin, auth, terminal) are a row in
-PostgreSQL: exact across replicas, and when the database is away they refuse."""
+The default lane is a number in this process's memory. The strict lanes (financial, admin, auth, enrolment, terminal)
+are a row in PostgreSQL: exact across replicas, and when the database is away they refuse."""
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.http.operation import STRICT_LANES, Lane
@@ -71,6 +71,16 @@ class RateLanes:
             wait = self._default.take(subject, per_minute, burst)
         if wait > 0:
             raise limited(wait)
+
+    async def check_open(self, lane: Lane, subject: str) -> None:
+        """Refuse if a strict lane has no room for the subject now; takes none."""
+        per_minute, burst = (self._policy.number(key) for key in _KEYS[lane])
+        try:
+            row = await self._db.statement(WAIT, lane, subject, 60.0 / per_minute * (burst - 1))
+        except AWAY as error:
+            raise away(error) from error
+        if row is not None and float(row["seconds"]) > 0:
+            raise limited(float(row["seconds"]))
 
     async def _take_strict(self, lane: Lane, subject: str, per_minute: int, burst: int) -> float:
         gap = 60.0 / per_minute

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gpuaas.domains.pki import service
+from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.infra.ca.tls import ChangingTls
 from gpuaas.infra.http.app import App
@@ -49,11 +50,13 @@ async def serve_agents(edge: Edge, listener: socket.socket, stop: asyncio.Event)
     first.result()
     app = App(REGISTRY, edge, pages={}, agents=True)
     server = AgentServer(_config(app, identity.tls))
-    following = asyncio.create_task(_follow(identity, server))
+    holders = edge.parts.get(CertificateHolders)
+    following = [asyncio.create_task(work) for work in (_follow(identity, server), holders.follow())]
     try:
         await serve(server, listener, stop)
     finally:
-        following.cancel()
+        for task in following:
+            task.cancel()
 
 
 class ListenerIdentity:

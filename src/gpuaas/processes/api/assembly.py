@@ -11,7 +11,7 @@ from gpuaas.domains import load_routes
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
-from gpuaas.domains.nodes.registry.service import node_allowed
+from gpuaas.domains.nodes.registry.service import nodes_refused
 from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.policy.reader import MemoryPolicy
@@ -21,6 +21,7 @@ from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
 from gpuaas.infra.http.request import proxy_networks
+from gpuaas.infra.objects.store import open_objects
 from gpuaas.infra.oidc.bounded_http import OWN_ORIGIN, BoundedHttp, OwnIssuer
 from gpuaas.infra.oidc.client import OidcClient
 from gpuaas.infra.oidc.discovery import DiscoveredKeys, Discovery, FixedMetadata, Metadata
@@ -97,7 +98,9 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     )
     talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
-    agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, allowed=node_allowed)
+    parts.add(open_objects(settings.objects_url))
+    agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, refused=nodes_refused)
+    parts.add(agents)
     return Edge(
         db=db,
         authority=authority,

@@ -38,6 +38,11 @@ class DataDirectory:
         """Where every part writes its log."""
         return self.path / "logs"
 
+    @property
+    def objects_url(self) -> str:
+        """Where files are kept when no other place was set."""
+        return (self.path / "objects").as_uri()
+
     def master_key(self) -> str:
         """The key all other secrets in the database are wrapped with; made once."""
         return self._secret("master_key")

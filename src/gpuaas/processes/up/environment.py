@@ -92,7 +92,7 @@ def _agent_port(given: Given, host: str, api_port: int, last: int | None) -> int
 
 
 def program_environment(
-    environ: Mapping[str, str], given: Given, address: Address, *, database_url: str, nats_url: str
+    environ: Mapping[str, str], given: Given, address: Address, *, database_url: str, nats_url: str, objects_url: str
 ) -> dict[str, str]:
     """Our own environment with this run's settings; never the owner's way into the database, nor what signs tasks."""
     settings = {
@@ -105,6 +105,7 @@ def program_environment(
         "agent_host": address.agent_host,
         "agent_port": str(address.agent_port),
         "environment": given.settings.environment,
+        "objects_url": given.settings.objects_url or objects_url,
     }
     replaced = {_variable(name) for name in (*settings, "database_owner_url", *_OF_THE_WORKER)}
     inherited = {key: value for key, value in environ.items() if key.removesuffix("_FILE") not in replaced}

@@ -91,7 +91,14 @@ class Product:
 
     async def _start_programs(self, urls: ServerUrls, address: Address) -> dict[str, str]:
         """Start the programs and the demo side by side; the base URL of each program's health."""
-        env = program_environment(self._environ, self._given, address, database_url=urls.database, nats_url=urls.nats)
+        env = program_environment(
+            self._environ,
+            self._given,
+            address,
+            database_url=urls.database,
+            nats_url=urls.nats,
+            objects_url=self._data.objects_url,
+        )
         health, taken = {"api": address.local_url}, {address.port, address.agent_port}
         work = [self._start_program("api", env, address.local_url)]
         for name in PROGRAMS[1:]:

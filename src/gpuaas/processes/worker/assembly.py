@@ -13,6 +13,7 @@ from gpuaas.infra.events import HANDLERS, HandlerRegistry
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.nats.publish import Publisher
+from gpuaas.infra.objects.store import open_objects
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.retention import Retention
 from gpuaas.infra.signing import SigningKeys
@@ -38,6 +39,7 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         HANDLERS,
         Issuer.at(settings.public_url),
         hints,
+        open_objects(settings.objects_url),
     )
     return parts, HANDLERS
 

@@ -54,7 +54,7 @@ async def node_reenrol(cx: PlatformContext, node_id: NodeId, wanted: NodeReason)
 @operation(
     "POST",
     "/nodes/enrol",
-    lane=Lane.AUTH,
+    lane=Lane.ENROLMENT,
     audit="node.enrol",
     status=201,
     tag="nodes",
@@ -67,7 +67,9 @@ async def node_reenrol(cx: PlatformContext, node_id: NodeId, wanted: NodeReason)
     ),
 )
 async def node_enrol(cx: PublicContext, wanted: Enrol) -> Enrolled:
-    """Enrol an agent: a single-use token and a certificate request for a certificate that names the node."""
+    """Enrol an agent: a single-use token and a certificate request for a certificate that names the node.
+
+    Before a worker has announced the key that signs tasks, nobody is enrolled, and the token stays good."""
     enrolled = await service.node_enrol(
         cx.tx, cx.parts.get(Pki), wanted, seconds=cx.policy.number("pki.node_certificate_seconds")
     )

@@ -1,7 +1,10 @@
 """From an operator's invitation to a node with an identity, and whom it believes."""
 
+from urllib.parse import urlsplit
 from uuid import UUID
 
+from gpuaas.client.api import LOOPBACK
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.agent import Enrol, Enrolled, TaskKeyView, TrustView
 from gpuaas.contracts.http.nodes import NodeCreated
 from gpuaas.domains.nodes.registry import service as registry
@@ -11,6 +14,7 @@ from gpuaas.domains.pki import service as pki
 from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.pki.views import certificate_view
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit.errors import Unavailable
 
 
 async def node_invite(tx: Tx, node_id: UUID, *, seconds: int, lease: int, public_url: str) -> NodeCreated:
@@ -22,13 +26,27 @@ async def node_invite(tx: Tx, node_id: UUID, *, seconds: int, lease: int, public
         node=node_view(node),
         token=token.token,
         expires_at=token.expires_at,
-        command=f"gpuaas agent enrol --url {public_url} --token {token.token}",
+        command=f"gpuaas agent enrol --url {public_url} --token {token.token}{_allowing(public_url)}",
     )
+
+
+def _allowing(public_url: str) -> str:
+    """An agent sends its token in the clear to another machine only if it is told to; where the operator has chosen
+    an address without TLS, the command says so."""
+    parts = urlsplit(public_url)
+    return " --plain-http" if parts.scheme == "http" and parts.hostname not in LOOPBACK else ""
 
 
 async def node_enrol(tx: Tx, site: Pki, wanted: Enrol, *, seconds: int) -> Enrolled:
     """The token says which node it is; everything it had before ends with this."""
     await tx.enter_platform()
+    if not (await tasks.trust(tx))[0]:
+        # An agent takes its first task key by enrolment alone: without one it would follow nobody, for ever.
+        raise Unavailable(
+            Code.DEPENDENCY_UNAVAILABLE,
+            "No worker has announced the key that signs tasks yet. Try again; the token stays good.",
+            retry_after=2,
+        )
     node_id, issued = await pki.enrol(tx, site, wanted.token, wanted.csr, seconds=seconds)
     node = await registry.node_enrolled(tx, node_id, wanted.agent_version)
     return Enrolled(

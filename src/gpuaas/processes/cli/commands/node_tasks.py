@@ -37,8 +37,8 @@ _LOOK_SECONDS = 0.5
 _ENDED = frozenset(
     {TaskState.DONE, TaskState.FAILED, TaskState.REFUSED, TaskState.CANCELLED, TaskState.TIMED_OUT, TaskState.EXPIRED}
 )
-_NODE = Argument("node", help="Its name or id.")
-_OF_NODE = Argument("node", optional=True, help="Only of this node, by name or id.")
+_NODE = Argument("node", help="Its name or id.", completes="node")
+_OF_NODE = Argument("node", optional=True, help="Only of this node, by name or id.", completes="node")
 _GPU = Argument("gpu", help="The GPU: its number on the node, or its serial number.")
 _TASK = Argument("task", help="The task's id.")
 _SLOT_COLUMNS: list[Column[NodeSlotView]] = [

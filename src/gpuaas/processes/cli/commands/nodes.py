@@ -7,6 +7,7 @@ import msgspec
 from gpuaas.client import fleet, inventory
 from gpuaas.client.api import decode
 from gpuaas.client.call import Call
+from gpuaas.contracts.http.artifacts import NodeAgentUpdate
 from gpuaas.contracts.http.inventory import SkuQuery
 from gpuaas.contracts.http.nodes import (
     HealthEntry,
@@ -17,6 +18,7 @@ from gpuaas.contracts.http.nodes import (
     NodeCreated,
     NodeHealth,
     NodeListQuery,
+    NodeProbe,
     NodeReason,
     NodeState,
     NodeUpdate,
@@ -24,15 +26,16 @@ from gpuaas.contracts.http.nodes import (
     Quarantine,
 )
 from gpuaas.kit.paging import MAX_LIMIT
-from gpuaas.processes.cli.commands import node_tasks, skus
+from gpuaas.processes.cli.commands import node_artifacts, node_tasks, skus
 from gpuaas.processes.cli.commands.node_tasks import WAIT, node_id, node_of
-from gpuaas.processes.cli.declare import ALL, LIMIT, REASON, YES, Argument, Group
-from gpuaas.processes.cli.failures import UsageError
+from gpuaas.processes.cli.declare import ALL, LIMIT, REASON, YES, Argument, Group, number
+from gpuaas.processes.cli.failures import Stop, UsageError
 from gpuaas.processes.cli.output import Column
 from gpuaas.processes.cli.run import Run
 
 GROUP = Group("nodes", "GPU hosts: enrol them, look at them, take them out of sale and back.")
-_NODE = Argument("node", help="Its name or id.")
+_HIGHEST_PORT = 65_535
+_NODE = Argument("node", help="Its name or id.", completes="node")
 _LABELS = Argument("--label", called="labels", many=True, help="NAME=VALUE; several times.")
 _TAGS = Argument("--tag", called="tags", many=True, help="A word; several times.")
 _ADDRESS = Argument("--address", help="A name or address of the host.")
@@ -105,7 +108,7 @@ def _shown(run: Run, call: Call[NodeView]) -> None:
     Argument("--liveness", choices=tuple(Liveness), help="Only those."),
     Argument("--health", choices=tuple(NodeHealth), help="Only those."),
     Argument("--region", help="Only in this region."),
-    Argument("--sku", help="Only of this SKU, by name or id."),
+    Argument("--sku", help="Only of this SKU, by name or id.", completes="sku"),
     Argument("--label", help="Only with this label: NAME or NAME=VALUE."),
     LIMIT,
     ALL,
@@ -174,7 +177,7 @@ def node_health_list(run: Run, *, node: str, serial: str | None, limit: int, all
 @GROUP.command(
     "create",
     Argument("name", help="Lower-case letters, digits and dashes."),
-    Argument("--sku", required=True, help="What it is sold as, by name or id."),
+    Argument("--sku", required=True, help="What it is sold as, by name or id.", completes="sku"),
     Argument("--region", help="Where it is. Default: its SKU's."),
     _ADDRESS,
     _LABELS,
@@ -234,18 +237,37 @@ def _invite(run: Run, call: Call[NodeCreated]) -> None:
     Argument("--no-labels", flag=True, help="Take all labels off."),
     Argument("--no-tags", flag=True, help="Take all tags off."),
     _ADDRESS,
-    summary="Change a node's labels, tags or address; those said replace those it has.",
+    Argument("--version", help="Have its agent become this published version.", completes="agent_version"),
+    WAIT,
+    summary="Change a node's labels, tags or address (those said replace those it has), or its agent's version.",
+    about="An agent that is not healthy in its new version within a minute comes back in the old one, and says why.",
+    examples=["gpuaas nodes update gpu-17 --label rack=r12", "gpuaas nodes update gpu-17 --version 1.4.2 --wait"],
 )
 def node_update(
-    run: Run, *, node: str, labels: list[str], tags: list[str], no_labels: bool, no_tags: bool, address: str | None
+    run: Run,
+    *,
+    node: str,
+    labels: list[str],
+    tags: list[str],
+    no_labels: bool,
+    no_tags: bool,
+    address: str | None,
+    version: str | None,
+    wait: bool,
 ) -> None:
     wanted = NodeUpdate(
         labels=labels_of(labels) if labels or no_labels else msgspec.UNSET,
         tags=tags if tags or no_tags else msgspec.UNSET,
         address=msgspec.UNSET if address is None else address,
     )
-    if wanted == NodeUpdate():
-        raise UsageError("Nothing to change.", "Say --label, --tag, --no-labels, --no-tags or --address.")
+    if version is not None:
+        if wanted != NodeUpdate():
+            raise UsageError("A new version of the agent is a change of its own.", "Say --version alone.")
+        order = fleet.node_agent_update(node_id(run, node), NodeAgentUpdate(version=version))
+        node_tasks.ordered(run, order, wait=wait)
+        return
+    if wanted == NodeUpdate() or wait:
+        raise UsageError("Nothing to change.", "Say --label, --tag, --no-labels, --no-tags, --address or --version.")
     _shown(run, fleet.node_update(node_id(run, node), wanted))
 
 
@@ -318,4 +340,28 @@ def node_check(run: Run, *, node: str, load: bool, wait: bool) -> None:
     node_tasks.ordered(run, fleet.node_check(node_id(run, node), NodeCheck(load=load)), wait=wait)
 
 
-GROUP.children |= node_tasks.GROUP.children
+@GROUP.command(
+    "probe",
+    _NODE,
+    Argument("--port", kind=number, default=22, help="The port to try. Default: 22, SSH."),
+    summary="Try whether a node's address can be reached from the control plane. Ends with 1 if not.",
+    about="A connection is opened and closed, nothing is sent. Only networks the installation allows are tried.",
+)
+def node_probe(run: Run, *, node: str, port: int) -> None:
+    if port > _HIGHEST_PORT:
+        raise UsageError(f"{port} is not a port.", f"Give a number up to {_HIGHEST_PORT}.")
+    found = run.show(
+        fleet.node_probe(node_id(run, node), NodeProbe(port=port)),
+        [
+            ("reached", lambda probe: probe.reached),
+            ("address", lambda probe: probe.address),
+            ("port", lambda probe: probe.port),
+            ("took", lambda probe: "" if probe.milliseconds is None else f"{probe.milliseconds} ms"),
+            ("detail", lambda probe: probe.detail),
+        ],
+    )
+    if not found.reached:
+        raise Stop(f"{node} was not reached at port {port}.", found.detail)
+
+
+GROUP.children |= node_tasks.GROUP.children | node_artifacts.PARENT.children

@@ -25,7 +25,7 @@ from gpuaas.processes.cli.quantities import gib, micros, money
 from gpuaas.processes.cli.run import Run
 
 GROUP = Group("skus", "What can be had: the kinds of GPUs and hosts, with their prices. Everybody sees them.")
-_SKU = Argument("sku", help="Its name or id.")
+_SKU = Argument("sku", help="Its name or id.", completes="sku")
 _COUNTS = Argument("--counts", help="How many GPUs may be asked for, with commas: 1,2,4,8.")
 _CURRENCY = Argument("--currency", help="Three letters. Default: that of its price now, else USD.")
 _STATES = tuple(state.value for state in SkuState)

@@ -1,0 +1,1 @@
+"""Objects on local disk or in S3."""
