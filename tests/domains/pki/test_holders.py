@@ -1,12 +1,14 @@
 """From a certificate to its node: cached for less than a second, and closed when in doubt."""
 
 import asyncio
+from collections.abc import Collection
 from contextlib import suppress
 from uuid import UUID
 
 import pytest
 
 from gpuaas.contracts.actor import ActorKind
+from gpuaas.contracts.http.pki import RotatedKind
 from gpuaas.domains.pki import service
 from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
@@ -25,9 +27,9 @@ class Register:
         self.disabled: set[UUID] = set()
         self.asked = 0
 
-    async def __call__(self, tx: Tx, node_id: UUID) -> bool:
+    async def __call__(self, tx: Tx, nodes: Collection[UUID]) -> Collection[UUID]:
         self.asked += 1
-        return node_id not in self.disabled
+        return self.disabled.intersection(nodes)
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def policy() -> WrittenPolicy:
 
 @pytest.fixture
 def holders(db: Database, register: Register, policy: WrittenPolicy) -> CertificateHolders:
-    return CertificateHolders(db, policy, trust_domain="cloud.example", allowed=register)
+    return CertificateHolders(db, policy, trust_domain="cloud.example", refused=register)
 
 
 async def code_of(holders: CertificateHolders, certificate: bytes | None) -> str:
@@ -79,7 +81,7 @@ async def test_many_requests_read_once_a_second(db, pki, holders, register):
 
 async def test_revoked_on_one_replica_refused_within_a_second_on_all(db, pki, register, policy):
     node = await enrolled(db, pki)
-    replicas = [CertificateHolders(db, policy, trust_domain="cloud.example", allowed=register) for _ in range(3)]
+    replicas = [CertificateHolders(db, policy, trust_domain="cloud.example", refused=register) for _ in range(3)]
     for replica in replicas:
         await replica.node(node.der)
     async with db.transaction(SEES_ALL, "tests") as tx:
@@ -87,6 +89,72 @@ async def test_revoked_on_one_replica_refused_within_a_second_on_all(db, pki, re
         await service.revoke_node(tx, node.node_id, "stolen")
     await asyncio.sleep(1)
     assert [await code_of(replica, node.der) for replica in replicas] == ["credential_revoked"] * 3
+
+
+async def test_those_who_spoke_lately_are_kept_by_one_question_for_all(db, pki, holders, register):
+    nodes = [await enrolled(db, pki) for _ in range(20)]
+    for node in nodes:
+        await holders.node(node.der)
+    register.asked = 0
+    for _ in range(4):  # longer than anything is remembered without a look
+        await asyncio.sleep(0.3)
+        await holders.look()
+    for node in nodes:
+        await holders.node(node.der)
+    assert register.asked == 4
+
+
+@pytest.mark.parametrize("why", ["revoked", "disabled", "distrusted", "replaced"])
+async def test_who_has_fallen_is_refused_after_the_next_look_and_hears_why(db, pki, holders, register, policy, why):
+    node, other = await enrolled(db, pki), await enrolled(db, pki)
+    await holders.node(node.der)
+    await holders.node(other.der)
+    said = await fell(db, pki, holders, register, policy, node, why)
+    await holders.look()
+    with pytest.raises((Unauthenticated, Denied)) as refused:
+        await holders.node(node.der)
+    assert refused.value.code == said
+    if why != "distrusted":
+        await holders.node(other.der)
+
+
+async def fell(db, pki, holders, register, policy, node, why) -> str:
+    """Make it so; the code it is refused with."""
+    if why == "disabled":
+        register.disabled.add(node.node_id)
+        return "account_disabled"
+    if why == "replaced":
+        policy.values["pki.superseded_seconds"] = 0
+        await holders.node((await renewed(db, pki, node)).der)
+        await asyncio.sleep(0.01)
+        return "credential_revoked"
+    async with db.transaction(SEES_ALL, "tests") as tx:
+        if why == "distrusted":
+            await service.ca_rotate(tx, pki, RotatedKind.INTERMEDIATE, distrust_old=True)
+            return "credential_invalid"
+        await service.revoke_node(tx, node.node_id, "stolen")
+    return "credential_revoked"
+
+
+async def test_what_was_refused_while_others_were_asked_about_is_not_kept(db, pki, holders, register):
+    node = await enrolled(db, pki)
+    await holders.node(node.der)
+
+    class Meanwhile(Register):
+        """Asked for all, somebody is refused by a request of his own before the answer is there."""
+
+        async def __call__(self, tx: Tx, nodes: Collection[UUID]) -> Collection[UUID]:
+            holders._refused = register
+            register.disabled.add(node.node_id)
+            await asyncio.sleep(1)
+            with pytest.raises(Denied):
+                await holders.node(node.der)
+            return set()
+
+    holders._refused = Meanwhile()
+    await holders.look()
+    with pytest.raises(Denied):
+        await holders.node(node.der)
 
 
 async def test_a_node_that_is_disabled_is_denied_and_heard_again_at_once_when_enabled(db, pki, holders, register):
@@ -135,7 +203,7 @@ async def test_without_a_database_nobody_gets_in(database, db, pki, register, po
     node = await enrolled(db, pki)
     away = Database(database.app)
     await away.open()
-    holders = CertificateHolders(away, policy, trust_domain="cloud.example", allowed=register)
+    holders = CertificateHolders(away, policy, trust_domain="cloud.example", refused=register)
     await holders.node(node.der)
     await away.close()
     await asyncio.sleep(1)
@@ -145,7 +213,7 @@ async def test_without_a_database_nobody_gets_in(database, db, pki, register, po
 
 async def test_another_installations_certificates_are_refused(db, pki, register, policy):
     node = await enrolled(db, pki)
-    elsewhere = CertificateHolders(db, policy, trust_domain="other.example", allowed=register)
+    elsewhere = CertificateHolders(db, policy, trust_domain="other.example", refused=register)
     assert await code_of(elsewhere, node.der) == "credential_invalid"
 
 

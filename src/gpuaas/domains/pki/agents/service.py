@@ -1,12 +1,15 @@
 """From the certificate a peer proved to hold to the node it is.
 
 Always holds: what decides is at most a second old; a no is never said from memory; when the database is away nobody
-gets in; only a certificate we issued, byte for byte, inside its time, unrevoked and not replaced, names a node."""
+gets in; only a certificate we issued, byte for byte, inside its time, unrevoked and not replaced, names a node.
+
+Agents speak every few seconds: read for each request, nothing would ever be remembered. So one question twice a second
+asks for all who spoke lately which of them have fallen; whoever has is read anew, and hears why."""
 
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from uuid import UUID
 
 from cryptography import x509
@@ -18,26 +21,30 @@ from gpuaas.domains.pki.agents.models import Standing
 from gpuaas.domains.pki.spiffe import node_of_certificate
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
-from gpuaas.kit import clock
+from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Denied, Fault, Unauthenticated
 from gpuaas.ports.policy import PolicyReader
 
 CACHE_SECONDS = 0.9
+LOOK_SECONDS = 0.4
+IDLE_SECONDS = 60.0
+"""Who was silent for so long is not asked about any more."""
 MAX_CERTIFICATES = 20_000
 SEES_ALL = Sight(PLATFORM)
-NodeAllowed = Callable[[Tx, UUID], Awaitable[bool]]
-"""Whether the node may speak: neither disabled nor removed. The domain of nodes knows."""
+NodesRefused = Callable[[Tx, Collection[UUID]], Awaitable[Collection[UUID]]]
+"""Which of these nodes may not speak: disabled or removed. The domain of nodes knows."""
 
 
 class Known:
     """A certificate seen before. The lock lets one request read for all that wait."""
 
-    __slots__ = ("actor", "lock", "not_after", "read_at")
+    __slots__ = ("actor", "lock", "not_after", "read_at", "used_at")
 
     def __init__(self) -> None:
         self.actor: Actor | None = None
         self.not_after = clock.now()
         self.read_at = float("-inf")
+        self.used_at = clock.monotonic()
         self.lock = asyncio.Lock()
 
     def usable(self, not_before: float) -> Actor | None:
@@ -47,11 +54,11 @@ class Known:
 class CertificateHolders:
     """Implements `ports.agent_authority.AgentAuthority`; one per process."""
 
-    def __init__(self, db: Database, policy: PolicyReader, *, trust_domain: str, allowed: NodeAllowed) -> None:
+    def __init__(self, db: Database, policy: PolicyReader, *, trust_domain: str, refused: NodesRefused) -> None:
         self._db = db
         self._policy = policy
         self._trust_domain = trust_domain
-        self._allowed = allowed
+        self._refused = refused
         self._known: OrderedDict[bytes, Known] = OrderedDict()
 
     async def node(self, certificate: bytes | None) -> Actor:
@@ -61,6 +68,7 @@ class CertificateHolders:
         known = self._known.get(fingerprint)
         if known is not None and (actor := known.usable(oldest)) is not None:
             self._known.move_to_end(fingerprint)
+            known.used_at = clock.monotonic()
             return actor
         if known is None:
             known = self._known[fingerprint] = Known()
@@ -72,6 +80,41 @@ class CertificateHolders:
             self._known.pop(fingerprint, None)
             raise
 
+    async def follow(self) -> None:
+        """Until cancelled: keep what is known of those who speak less than a second old, all of them at once. While
+        the database is away nothing is kept, and each request finds that out by itself."""
+        trouble = ""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+                trouble = ""
+            except Exception as error:  # noqa: BLE001 # whatever it is, the next look may go better
+                reason = f"{type(error).__name__}: {error}"
+                if reason != trouble:
+                    log.get_logger().warning("certificates are not followed", reason=reason)
+                trouble = reason
+
+    async def look(self) -> None:
+        """Ask once, for all who spoke lately."""
+        started = clock.monotonic()
+        asked = {
+            fingerprint: (known, known.actor)
+            for fingerprint, known in self._known.items()
+            if known.actor is not None and known.used_at > started - IDLE_SECONDS
+        }
+        if not asked:
+            return
+        async with self._db.read(SEES_ALL) as tx:
+            superseded = self._policy.number("pki.superseded_seconds")
+            fallen = set(await store.fallen(tx, list(asked), superseded_seconds=superseded))
+            refused = set(await self._refused(tx, [actor.id for _, actor in asked.values() if actor.id is not None]))
+        for fingerprint, (known, actor) in asked.items():
+            if fingerprint in fallen or actor.id in refused:
+                known.actor = None
+            elif known.actor is actor:  # nobody has read otherwise meanwhile
+                known.read_at = max(known.read_at, started)
+
     async def _read(self, known: Known, fingerprint: bytes, certificate: bytes, oldest: float) -> Actor:
         async with known.lock:
             if (actor := known.usable(oldest)) is not None:
@@ -82,7 +125,7 @@ class CertificateHolders:
                 standing = await store.standing(tx, fingerprint)
                 self._check(standing, certificate)
                 assert standing is not None  # noqa: S101 # checked above
-                if not await self._allowed(tx, standing.node_id):
+                if await self._refused(tx, [standing.node_id]):
                     raise Denied(Code.ACCOUNT_DISABLED, "This node is disabled or removed. Ask the operator.")
             if not standing.used:
                 async with self._db.transaction(SEES_ALL, "system:pki") as tx:
@@ -93,7 +136,7 @@ class CertificateHolders:
                 credential_id=standing.serial,
                 expires_at=int(standing.not_after.timestamp()),
             )
-            known.not_after, known.read_at = standing.not_after, started
+            known.not_after, known.read_at, known.used_at = standing.not_after, started, started
             return known.actor
 
     def _check(self, standing: Standing | None, certificate: bytes) -> None:

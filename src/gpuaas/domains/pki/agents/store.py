@@ -1,6 +1,8 @@
 """SQL of certificates as they are shown: looked up by the hash of all their bytes, so that only what was issued, as it
 was issued, is found."""
 
+from collections.abc import Sequence
+
 from gpuaas.domains.pki.agents.models import Standing
 from gpuaas.infra.postgres.tx import Tx, decode
 
@@ -13,6 +15,17 @@ FROM certificates c
 JOIN certificate_authorities a ON a.id = c.authority_id
 JOIN certificate_authorities r ON r.id = a.parent_id
 WHERE c.fingerprint = $1 AND c.kind = 'node'
+"""
+# Which of these would not be let in any more: for all who are connected, in one question.
+FALLEN = """
+SELECT f AS fingerprint FROM unnest($1::bytea[]) AS f
+WHERE NOT EXISTS (
+    SELECT FROM certificates c
+    JOIN certificate_authorities a ON a.id = c.authority_id
+    JOIN certificate_authorities r ON r.id = a.parent_id
+    WHERE c.fingerprint = f AND c.kind = 'node' AND c.revoked_at IS NULL
+      AND (c.superseded_at IS NULL OR c.superseded_at >= now() - make_interval(secs => $2))
+      AND a.distrusted_at IS NULL AND a.not_after > now() AND r.distrusted_at IS NULL AND r.not_after > now())
 """
 # The first time a certificate is shown, those the node had before are replaced by it.
 NOTE_USED = """
@@ -28,6 +41,10 @@ WHERE c.node_id = u.node_id AND c.id < u.id AND c.superseded_at IS NULL
 async def standing(tx: Tx, fingerprint: bytes) -> Standing | None:
     row = await tx.row(STANDING, fingerprint)
     return None if row is None else decode(Standing, row)
+
+
+async def fallen(tx: Tx, fingerprints: Sequence[bytes], *, superseded_seconds: int) -> list[bytes]:
+    return [row["fingerprint"] for row in await tx.rows(FALLEN, list(fingerprints), superseded_seconds)]
 
 
 async def note_used(tx: Tx, fingerprint: bytes) -> None:
