@@ -99,3 +99,15 @@ class TaskReportedLate(Event, frozen=True, kw_only=True):
     node_id: UUID
     task_type: str
     outcome: str
+
+
+class FlowEnded(Event, frozen=True, kw_only=True):
+    """A story across domains has ended: done, undone, or surrendered."""
+
+    NAME = "flow.ended"
+    STREAM = Stream.PROVISIONING
+    run_id: UUID
+    kind: str
+    subject_id: UUID
+    state: str
+    error_code: str

@@ -1,0 +1,70 @@
+"""The verbs of runs: start, wake, cancel, retry, abort.
+
+Always holds: a subject has at most one open run of a kind; a run begins in the transaction that wants it; to cancel is
+to leave a message, which the run follows at its next step."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.flows import FlowKind, FlowState
+from gpuaas.domains.runs import store
+from gpuaas.domains.runs.models import CANCELLABLE, HINT, Run
+from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import log, trace
+from gpuaas.kit.errors import Conflict
+from gpuaas.kit.ids import RunId, new_id
+
+run_get = store.get
+run_list = store.list_all
+run_attempts = store.attempts
+open_of = store.open_of
+take = store.take
+progress = store.progress
+let_go = store.let_go
+
+
+async def run_start(
+    tx: Tx, kind: FlowKind, subject_id: UUID, *, org_id: UUID | None, memo: Mapping[str, Any] | None = None
+) -> Run:
+    """Begin a flow for a subject, in this commit; the one that is under way, if there is one."""
+    trail = (log.correlation_id.get(), trace.traceparent())
+    run = await store.insert(tx, RunId(new_id()), kind, subject_id, org_id, dict(memo or {}), trail)
+    if run is None:
+        run = await store.open_of(tx, subject_id, kind)
+    if run is None:
+        raise Conflict(Code.STATE_MOVE_REFUSED, "Another flow of this kind has just ended for it. Try again.")
+    tx.hint(HINT)
+    return run
+
+
+async def wake(tx: Tx, subject_id: UUID) -> None:
+    """Something happened that a flow of this subject may wait for."""
+    if await store.wake(tx, subject_id):
+        tx.hint(HINT)
+
+
+async def run_cancel(tx: Tx, run_id: RunId, reason: str) -> Run:
+    """Ask it to stop and take back what it did. Asking again changes nothing; once it undoes or has ended, refused."""
+    run = await store.get(tx, run_id)
+    if run.kind not in CANCELLABLE:
+        raise Conflict(Code.FLOW_NOT_CANCELLABLE, f"{run.kind} cannot be stopped half-way: it makes things safe.")
+    cancelled = await store.cancel(tx, run_id, reason)
+    if cancelled is None:
+        run = await store.get(tx, run_id)
+        if run.state is not FlowState.FORWARD:
+            raise Conflict(Code.FLOW_ENDED, f"The flow is {run.state}: it cannot be stopped any more.")
+        return run
+    tx.hint(HINT)
+    return cancelled
+
+
+async def run_retry(tx: Tx, run_id: RunId) -> Run:
+    """Try the step it stands at now, with a fresh budget; of one that surrendered, the undoing."""
+    run = await store.retry(tx, run_id)
+    if run is None:
+        await store.get(tx, run_id)
+        run = await store.reopen(tx, run_id)
+    tx.hint(HINT)
+    return run

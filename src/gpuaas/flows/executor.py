@@ -1,0 +1,285 @@
+"""Runs the steps of flows. Any number of executors may run: each takes what is due and nobody's.
+
+Always holds: one executor acts on a run at a time, and one whose lease ran out can write nothing more (the fence); a
+step that fails is tried within its budget, then what was passed is taken back, newest first, or surrendered."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+from prometheus_client import Counter
+
+from gpuaas.contracts.events.provisioning import FlowEnded
+from gpuaas.contracts.http.flows import FlowKind, FlowState
+from gpuaas.domains.runs import service as runs
+from gpuaas.domains.runs.models import HINT, Outcome, Progress, Run
+from gpuaas.domains.runs.states import OPEN
+from gpuaas.flows.story import Again, Flow, Scene, StepFailed, Wait
+from gpuaas.infra.postgres.database import AGAIN, AWAY, Database
+from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
+from gpuaas.kit import log, trace
+from gpuaas.kit.errors import Fault, Unavailable
+from gpuaas.kit.parts import Parts
+from gpuaas.ports.hints import Hints
+
+LEASE_SECONDS = 30.0
+POLL_SECONDS = 1.0
+AT_ONCE = 6
+SHORTEST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 30.0
+MAX_ERROR = 500
+ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
+ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
+Probe = Callable[[str, Run], Awaitable[None]]
+"""Called around each commit with `before` and `after`: where tests let a worker die."""
+
+
+class NotOurs(Exception):
+    """Another worker has the run: nothing of this attempt counts."""
+
+
+async def _unprobed(moment: str, run: Run) -> None: ...
+
+
+class Executor:
+    def __init__(
+        self,
+        db: Database,
+        flows: Mapping[FlowKind, Flow],
+        parts: Parts,
+        *,
+        worker: str,
+        lease_seconds: float = LEASE_SECONDS,
+        at_once: int = AT_ONCE,
+        probe: Probe = _unprobed,
+    ) -> None:
+        self._db = db
+        self._flows = flows
+        self._parts = parts
+        self._worker = worker
+        self._lease = lease_seconds
+        self._at_once = at_once
+        self._probe = probe
+        self._look = asyncio.Event()
+
+    async def run(self, hints: Hints) -> None:
+        """Until cancelled. What is under way then is let go by its lease."""
+        hints.listen(HINT, lambda _: self._look.set())
+        acting: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                self._look.clear()
+                for run in await self._take(self._at_once - len(acting)):
+                    acting.add(asyncio.create_task(self.advance(run), name=f"{run.kind} {run.subject_id}"))
+                looking = asyncio.create_task(self._look.wait())
+                full = len(acting) >= self._at_once
+                done, _ = await asyncio.wait(
+                    acting if full else {looking, *acting},
+                    timeout=POLL_SECONDS,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                looking.cancel()
+                acting -= done
+        finally:
+            for task in acting:
+                task.cancel()
+
+    async def run_due(self) -> int:
+        """Take what is due and act on it until it waits or ends; how many runs that were."""
+        return len(await asyncio.gather(*(self.advance(run) for run in await self._take(self._at_once))))
+
+    async def _take(self, limit: int) -> list[Run]:
+        if limit <= 0:
+            return []
+        try:
+            async with self._db.transaction(Sight(PLATFORM), f"worker:{self._worker}") as tx:
+                return await runs.take(tx, self._worker, list(self._flows), lease_seconds=self._lease, limit=limit)
+        except (*AWAY, *AGAIN, Unavailable) as error:
+            log.get_logger().warning("flows are not looked at", reason=f"{type(error).__name__}: {error}")
+            await asyncio.sleep(POLL_SECONDS)
+            return []
+
+    async def advance(self, run: Run) -> None:
+        """Step by step, until it waits, ends, or is not ours any more."""
+        log.correlation_id.set(run.correlation_id)
+        trace.enter(run.traceparent)
+        number, going = 0, True
+        while going and run.state in OPEN:
+            number += 1
+            try:
+                async with asyncio.timeout(self._lease * 0.8):
+                    run, going = await self._attempt(run, number)
+            except NotOurs:
+                return
+            except (*AWAY, *AGAIN, Unavailable) as error:
+                # Whether the commit arrived is not known: whoever takes the run next reads where it stands.
+                log.get_logger().warning("a flow is interrupted", kind=run.kind, step=run.step, reason=str(error)[:200])
+                return
+            except Exception as error:  # noqa: BLE001 # ours: the lease ends it, another attempt follows
+                log.get_logger().error("a flow cannot go on", kind=run.kind, step=run.step, exc_info=error)
+                return
+
+    async def _attempt(self, run: Run, number: int) -> tuple[Run, bool]:
+        flow = self._flows[run.kind]
+        try:
+            if run.state is FlowState.FORWARD:
+                return await self._forward(flow, run, number)
+            return await self._undo(flow, run, number)
+        except StepFailed as failure:
+            return await self._failed(flow, run, number, failure)
+        except (NotOurs, Unavailable, *AWAY, *AGAIN):
+            raise
+        except (Again, Fault) as error:
+            return await self._again(flow, run, number, getattr(error, "code", "again"), str(error))
+        except Exception as error:  # noqa: BLE001 # a step of ours that breaks has its budget too
+            log.get_logger().error("a step failed", kind=run.kind, step=run.step, exc_info=error)
+            return await self._again(flow, run, number, "internal", f"{type(error).__name__}: {error}")
+
+    async def _forward(self, flow: Flow, run: Run, number: int) -> tuple[Run, bool]:
+        step = flow.at(run)
+        fresh = step.name != run.step
+        if run.cancel_requested_at is not None:
+            raise StepFailed("cancelled", run.cancel_reason)
+        if run.late and not fresh:
+            raise StepFailed("deadline", f"{step.name} was not done within {step.deadline}")
+        outcome = None
+        if step.call is not None:
+            async with self._db.read(_sight(run)) as tx:
+                loaded = await step.call.load(self._scene(flow, run, tx))
+            outcome = await step.call.act(self._parts, loaded)
+        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+            scene = self._scene(flow, run, tx, outcome)
+            waits = await step.do(scene)
+            passed = run.passed if waits else [*run.passed, step.name]
+            following = step if waits else flow.after(passed)
+            at = self._moved(flow, run, scene, waits)
+            at = msgspec.structs.replace(
+                at,
+                state=FlowState.DONE if following is None else FlowState.FORWARD,
+                step=step.name if following is None else following.name,
+                passed=passed,
+                error_code="",
+                error="",
+                step_seconds=following.deadline.total_seconds() if following and (fresh or not waits) else None,
+            )
+            after = await self._progress(tx, run, at, number)
+        await self._probe("after", run)
+        return after, not waits
+
+    async def _undo(self, flow: Flow, run: Run, number: int) -> tuple[Run, bool]:
+        undo = flow.undo_of(run.step)
+        if undo is None:
+            raise StepFailed("not_undoable", f"{run.step} cannot be taken back")
+        if run.late:
+            raise StepFailed("deadline", f"{run.step} was not taken back in time")
+        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+            scene = self._scene(flow, run, tx)
+            waits = await undo(scene)
+            at = self._moved(flow, run, scene, waits)
+            if not waits:
+                step = run.passed[-1] if run.passed else run.step
+                state = FlowState.UNDOING if run.passed else FlowState.UNDONE
+                seconds = _undo_seconds(flow, step)
+                at = msgspec.structs.replace(at, state=state, step=step, passed=run.passed[:-1], step_seconds=seconds)
+            after = await self._progress(tx, run, at, number)
+        await self._probe("after", run)
+        return after, not waits
+
+    def _moved(self, flow: Flow, run: Run, scene: Scene, waits: Wait | None) -> Progress:
+        """An attempt that went well: it passed, or waits where it stands."""
+        at = self._standing(run, flow, run.error_code, run.error, Outcome.WAITS if waits else Outcome.PASSED)
+        wait = waits.seconds if waits else 0.0
+        return msgspec.structs.replace(at, memo=scene.memo, wait_seconds=wait, detail="")
+
+    # when it does not work -------------------------------------------------------------------------------------------
+    async def _again(self, flow: Flow, run: Run, number: int, code: str, reason: str) -> tuple[Run, bool]:
+        forward = run.state is FlowState.FORWARD
+        step = flow.at(run) if forward else flow.named(run.step)
+        budget = (step.attempts if forward else step.undo_attempts) if step else 1
+        if run.attempt + 1 >= budget or run.late:
+            return await self._failed(flow, run, number, StepFailed(code, reason))
+        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+            at = self._standing(run, flow, code, reason, Outcome.AGAIN)
+            if forward and step is not None and run.step != step.name:
+                seconds = step.deadline.total_seconds()
+                at = msgspec.structs.replace(at, step=step.name, step_seconds=seconds)
+            return await self._progress(tx, run, at, number), False
+
+    async def _failed(self, flow: Flow, run: Run, number: int, failure: StepFailed) -> tuple[Run, bool]:
+        """Turn round; having turned round before, surrender."""
+        step = flow.at(run).name if run.state is FlowState.FORWARD else run.step
+        turned = run.state is FlowState.UNDOING
+        code, reason = (run.error_code, run.error) if turned else (failure.code, str(failure))
+        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+            at = self._standing(run, flow, code, reason, Outcome.FAILED)
+            if not turned:
+                seconds = _undo_seconds(flow, step)
+                at = msgspec.structs.replace(at, state=FlowState.UNDOING, step=step, step_seconds=seconds)
+            else:
+                scene = self._scene(flow, run, tx)
+                await flow.surrender(scene)
+                at = msgspec.structs.replace(at, state=FlowState.SURRENDERED, memo=scene.memo, detail=str(failure))
+            return await self._progress(tx, run, at, number), True
+
+    def _standing(self, run: Run, flow: Flow, code: str, reason: str, outcome: Outcome) -> Progress:
+        """Where it stands already, after one more attempt."""
+        reason = log.scrub_text(reason)[:MAX_ERROR]
+        attempts = {Outcome.AGAIN: run.attempt + 1, Outcome.WAITS: run.attempt}
+        return Progress(
+            attempted=flow.at(run).name if run.state is FlowState.FORWARD else run.step,
+            state=run.state,
+            step=run.step,
+            passed=run.passed,
+            attempt=attempts.get(outcome, 0),
+            memo=_memo(flow, run),
+            version=flow.version,
+            wait_seconds=pause(run.attempt) if outcome is Outcome.AGAIN else 0.0,
+            step_seconds=None,
+            error_code=code,
+            error=reason,
+            outcome=outcome,
+            detail=reason,
+        )
+
+    async def _progress(self, tx: Tx, run: Run, at: Progress, number: int) -> Run:
+        await self._probe("before", run)
+        ended = at.state not in OPEN
+        goes_on = not ended and at.outcome in (Outcome.PASSED, Outcome.FAILED)
+        after = await runs.progress(tx, run, at, number=number, keep=goes_on, lease_seconds=self._lease)
+        if after is None:
+            now = await runs.run_get(tx, run.id)
+            cancelled = now.fence == run.fence and now.state is FlowState.FORWARD and now.cancel_requested_at
+            raise StepFailed("cancelled", now.cancel_reason) if cancelled else NotOurs
+        ATTEMPTS.labels(run.kind, at.outcome).inc()
+        if ended:
+            tx.emit(
+                FlowEnded(
+                    run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=at.state, error_code=at.error_code
+                ),
+                subject_id=run.id,
+            )
+            tx.after_commit(lambda: ENDED.labels(run.kind, at.state).inc())
+        return after
+
+    def _scene(self, flow: Flow, run: Run, tx: Tx, outcome: Any = None) -> Scene:
+        return Scene(tx, run, _memo(flow, run), self._parts, outcome)
+
+
+def pause(attempt: int) -> float:
+    """How long to wait after so many failed attempts."""
+    return float(min(SHORTEST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
+
+
+def _memo(flow: Flow, run: Run) -> dict[str, Any]:
+    memo: dict[str, Any] = msgspec.json.decode(run.memo)
+    return flow.upgrade(run.version, memo) if run.step and run.version != flow.version else memo
+
+
+def _sight(run: Run) -> Sight:
+    return Sight(run.org_id or PLATFORM)
+
+
+def _undo_seconds(flow: Flow, name: str) -> float:
+    step = flow.named(name)
+    return 600.0 if step is None else step.undo_deadline.total_seconds()
