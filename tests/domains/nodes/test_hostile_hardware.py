@@ -273,6 +273,72 @@ async def test_a_full_queue_does_not_keep_a_sick_gpu_on_sale(fleet: Fleet, monke
     assert (await fleet.slots(agent))[agent.serials[0]]["sellable"] is False
 
 
+# what was found before -----------------------------------------------------------------------------------------------
+async def test_an_enabled_node_sells_nothing_before_it_was_looked_at(fleet: Fleet):
+    agent = await fleet.ready()
+    await fleet.order(f"/nodes/{agent.id}/disable", {"reason": "a new board"}, 200)
+    await fleet.order(f"/nodes/{agent.id}/enable", status=200)
+    found(await agent.heartbeat(), 200)
+    node = await fleet.node(agent)
+    assert node["why_not"] == ["the node's hardware was not looked at yet", "the node's health was not checked yet"]
+    await do(fleet, agent)
+    assert (await fleet.node(agent))["sellable"] is True
+
+
+@pytest.mark.parametrize("trouble", ["rebooted", "lost"])
+async def test_a_node_that_was_lost_or_has_restarted_sells_nothing_before_it_was_looked_at(
+    fleet: Fleet, superuser: Any, trouble: str
+):
+    agent = await fleet.ready()
+    if trouble == "lost":
+        await superuser.execute("UPDATE node_heartbeats SET liveness = 'lost' WHERE node_id = $1", agent.id)
+    else:
+        agent.boot_id = "boot-2"
+    found(await agent.heartbeat(), 200)
+    await fleet.react()
+    assert (await fleet.node(agent))["sellable"] is False
+    await do(fleet, agent)
+    assert (await fleet.node(agent))["sellable"] is True
+
+
+async def test_a_check_that_does_not_end_is_a_sick_host(fleet: Fleet):
+    agent = await fleet.ready()
+    await fleet.order(f"/nodes/{agent.id}/check", {})
+    await fleet.sign()
+    [order] = await agent.claim()
+    found(await agent.report(order.task_id, "timed_out", code="deadline", reason="not done within 300 s"), 200)
+    await fleet.react()
+    assert (await fleet.node(agent))["why_not"] == [
+        "the node is not healthy: the check did not end: not done within 300 s"
+    ]
+
+
+# two agents, two memories --------------------------------------------------------------------------------------------
+async def test_two_agents_with_one_certificate_are_seen_by_their_two_results(fleet: Fleet):
+    agent = await fleet.ready()
+    await fleet.order(f"/nodes/{agent.id}/inspect")
+    await fleet.sign()
+    [order] = await agent.claim()
+    found(await agent.report(order.task_id, result={"topology": agent.topology()}), 200)
+    assert (await fleet.node(agent))["quarantine"] is None
+    other = await agent.report(order.task_id, result={"topology": agent.topology()})
+    assert refusal(other) == (409, "task_reported")
+    node = await fleet.node(agent)
+    assert (node["quarantine"]["reason"], node["sellable"]) == ("two_agents", False)
+    assert len(await fleet.events("node.quarantined", agent.id)) == 1
+
+
+async def test_an_agent_that_knows_more_than_the_control_plane_is_not_trusted_with_work(fleet: Fleet):
+    """The control plane was restored from a copy: what it numbers anew, the agent takes for repetitions."""
+    agent = await fleet.ready()
+    found(await agent.say("/claim", {"next_sequence": agent.next_sequence, "wait_seconds": 0}), 200)
+    assert (await fleet.node(agent))["quarantine"] is None
+    found(await agent.say("/claim", {"next_sequence": agent.next_sequence + 1, "wait_seconds": 0}), 200)
+    held = (await fleet.node(agent))["quarantine"]
+    assert held["reason"] == "agent_ahead_of_control_plane"
+    assert "enrol it again" in held["detail"]
+
+
 # answers that cannot be meant ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "change",

@@ -22,6 +22,9 @@ from gpuaas.ports.hints import Hints
 
 NOTHING = Claimed(envelopes=[], cancelled=[])
 ROLLED_BACK = "agent_state_rolled_back"
+AHEAD = "agent_ahead_of_control_plane"
+DISPLACED_SECONDS = 1.0
+"""Two agents with one certificate take each other's place for ever; this is how fast."""
 _EVERYTHING = Sight(PLATFORM)
 LOOK_SECONDS = 1.0
 Look = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
@@ -65,6 +68,10 @@ class TaskWaiters:
             before.displaced = True
             before.wake()
         return waiter
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def leave(self, node_id: UUID, waiter: Waiter) -> None:
         if self._waiting.get(node_id) is waiter:
@@ -111,6 +118,8 @@ async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: 
                 if claimed.envelopes or claimed.cancelled:
                     return claimed
             remaining = until - clock.monotonic()
+            if waiter.displaced and not waiters.closed:
+                await asyncio.sleep(min(max(remaining, 0), DISPLACED_SECONDS))
             if remaining <= 0 or waiter.displaced or not await waiter.wait(remaining):
                 return NOTHING
     finally:
@@ -129,6 +138,11 @@ async def _peek(db: Database, node_id: UUID, next_sequence: int) -> Peek:
         raise Conflict(
             Code.AGENT_STATE_ROLLED_BACK, "The agent has lost its memory. Its node has to be enrolled again."
         )
+    if next_sequence > found.last_issued + 1:
+        # Ours is the memory that was lost: what we number from here on, the agent takes for a repetition.
+        detail = f"the agent has seen task {next_sequence - 1}, of {found.last_issued} given out: enrol it again"
+        async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
+            await registry.node_quarantine(tx, node_id, AHEAD, detail)
     return found
 
 

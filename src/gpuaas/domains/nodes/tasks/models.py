@@ -79,6 +79,7 @@ class Peek(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim would find."""
 
     accepted: int
+    last_issued: int
     waiting: bool
     cancels: bool
 

@@ -7,17 +7,20 @@ from gpuaas.contracts.http.agent import Reported, TellPhases, TellResult
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import NodeReason, TaskDetail, TaskListQuery, TaskView
 from gpuaas.contracts.permissions import P
+from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service
-from gpuaas.domains.nodes.tasks.hinting import subject_of
 from gpuaas.domains.nodes.tasks.views import task_detail, task_view
 from gpuaas.infra.http.context import AgentContext, PlatformContext
 from gpuaas.infra.http.listing import page
 from gpuaas.infra.http.operation import Lane, Wire, operation
+from gpuaas.infra.postgres.tx import PLATFORM, Sight
+from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import TaskId
 from gpuaas.kit.paging import CursorRefused
-from gpuaas.ports.hints import Hints
 
 RESULT_BYTES = 512 * 1024
+TWO_AGENTS = "two_agents"
+_EVERYTHING = Sight(PLATFORM)
 _LAST = UUID(int=(1 << 128) - 1)
 
 
@@ -36,12 +39,23 @@ async def agent_task_phases(cx: AgentContext, task_id: TaskId, told: TellPhases)
     lane=Lane.DEFAULT,
     wire=Wire.AGENT,
     tag="agent",
+    transaction=False,
     body_limit=RESULT_BYTES,
     errors=(Code.TASK_MISSING, Code.TASK_REPORTED),
 )
 async def agent_task_result(cx: AgentContext, task_id: TaskId, told: TellResult) -> Reported:
-    """Tell how a task ended. Accepted once: the same again has the same answer, another one is refused."""
-    task = await service.result_tell(cx.tx, cx.node_id, task_id, told)
+    """Tell how a task ended. Accepted once: the same again has the same answer, another one is refused.
+
+    An agent repeats its word: another result is another agent's with the same certificate, and the node is
+    quarantined."""
+    try:
+        async with cx.db.transaction(_EVERYTHING, f"node:{cx.node_id}") as tx:
+            task = await service.result_tell(tx, cx.node_id, task_id, told)
+    except Conflict as refused:
+        if refused.code == Code.TASK_REPORTED:
+            async with cx.db.transaction(_EVERYTHING, f"node:{cx.node_id}") as tx:
+                await registry.node_quarantine(tx, cx.node_id, TWO_AGENTS, f"two results of task {task_id}")
+        raise
     return Reported(task_id=task.id, state=task.state)
 
 
@@ -80,10 +94,7 @@ async def task_get(cx: PlatformContext, task_id: TaskId) -> TaskDetail:
 )
 async def task_cancel(cx: PlatformContext, task_id: TaskId, wanted: NodeReason) -> TaskView:
     """Cancel a task: at once if its node has not fetched it, otherwise its node is asked to stop."""
-    task = await service.task_cancel(cx.tx, task_id, wanted.reason)
-    hints = cx.parts.get(Hints)  # type: ignore[type-abstract] # the part is whatever implements it
-    cx.tx.after_commit(lambda: hints.tell(subject_of(task.node_id)))
-    return task_view(task)
+    return task_view(await service.task_cancel(cx.tx, task_id, wanted.reason))
 
 
 def _before(cx: PlatformContext, query: TaskListQuery) -> UUID:

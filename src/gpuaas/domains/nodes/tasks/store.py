@@ -69,7 +69,7 @@ FROM unnest($1::uuid[], $2::bigint[]) AS s (node_id, last_issued) WHERE q.node_i
 
 # Claiming: a look that costs one index probe, and a delivery only when there is something.
 PEEK = """
-SELECT q.accepted,
+SELECT q.accepted, q.last_issued,
        EXISTS (SELECT FROM tasks WHERE node_id = $1 AND sequence >= $2 AND expires_at > now()
                  AND state IN ('ready', 'delivered', 'running')) AS waiting,
        EXISTS (SELECT FROM tasks WHERE node_id = $1 AND state IN ('delivered', 'running')
@@ -307,7 +307,7 @@ async def keys_retire(tx: Tx, *, but: str, overlap: timedelta) -> None:
 # at the node ---------------------------------------------------------------------------------------------------------
 async def peek(tx: Tx, node_id: UUID, next_sequence: int) -> Peek | None:
     row = await tx.row(PEEK, node_id, next_sequence, TELL_AGAIN)
-    return None if row is None else Peek(accepted=row["accepted"], waiting=row["waiting"], cancels=row["cancels"])
+    return None if row is None else decode(Peek, row)
 
 
 async def nodes_with_work(tx: Tx, nodes: Sequence[UUID]) -> list[UUID]:
