@@ -61,14 +61,20 @@ class ControlPlane:
 
 @asynccontextmanager
 async def control_plane(
-    database: DatabaseUrls, nats_url: str, folder: Path, *, key: bool = True, host: str = "127.0.0.1", **settings: Any
+    database: DatabaseUrls,
+    nats_url: str,
+    folder: Path,
+    *,
+    key: bool = True,
+    reached_at: str = "127.0.0.1",
+    **settings: Any,
 ) -> AsyncIterator[ControlPlane]:
-    """`key`: whether the worker has one to sign tasks with. `host`: where other machines reach it."""
+    """`key`: whether the worker has one to sign tasks with. `reached_at`: the address others know it by."""
     port = free_port()
     chosen = make_settings(
         database.app,
         nats_url,
-        **({"port": port, "public_url": f"http://{host}:{port}", "agent_port": free_port()} | settings),
+        **({"port": port, "public_url": f"http://{reached_at}:{port}", "agent_port": free_port()} | settings),
     )
     await open_rates(database.superuser)
     api = ApiProcess(chosen, folder / "api.log")
