@@ -18,7 +18,9 @@ METADATA: frozenset[Address] = frozenset(
         ),
     )
 )
-SIX_TO_FOUR, NAT64 = IPv6Network("2002::/16"), IPv6Network("64:ff9b::/96")
+SIX_TO_FOUR = IPv6Network("2002::/16")
+LAST_FOUR_BYTES = tuple(map(IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "::ffff:0:0:0/96")))
+"""NAT64, NAT64 of a site, and stateless translation: each carries an IPv4 address at its end."""
 
 
 def networks(text: str) -> tuple[Network, ...]:
@@ -51,6 +53,8 @@ def inner(address: Address) -> Address:
         return address.ipv4_mapped
     if address in SIX_TO_FOUR and address.sixtofour is not None:
         return address.sixtofour
-    if address in NAT64 or (int(address) >> 32 == 0 and int(address) > 1):
+    if address.teredo is not None:
+        return address.teredo[1]
+    if any(address in network for network in LAST_FOUR_BYTES) or (int(address) >> 32 == 0 and int(address) > 1):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address
