@@ -347,11 +347,8 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
             app=AgentDoor(App(REGISTRY, edge, pages={}, agents=True)), raise_app_exceptions=False
         )
 
-        async def look(nodes: Any) -> Any:
-            async with db.read(EVERYTHING) as tx:
-                return await tasks.nodes_with_work(tx, list(nodes))
-
-        following = asyncio.create_task(waiters.follow(look))
+        db.hints = hints
+        following = asyncio.create_task(waiters.follow(db))
         async with httpx.AsyncClient(transport=transport, base_url="http://agents", timeout=60) as agents:
             fleet = Fleet(city, agents, hints, waiters, signer, await city.admin())
             await fleet.sign()  # announces the key, without which nobody is enrolled

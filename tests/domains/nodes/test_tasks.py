@@ -22,6 +22,7 @@ from gpuaas.contracts.tasks.catalogue import (
     UserRevoke,
 )
 from gpuaas.contracts.tasks.keys import STATEMENT_TYPE, KeyStatement
+from gpuaas.domains.nodes.claims import service as claims
 from gpuaas.domains.nodes.tasks import handlers, service, store
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.domains.nodes.tasks.states import LIFE
@@ -149,9 +150,14 @@ async def test_cancelling_while_it_is_signed_leaves_no_gap(fleet: Fleet):
     assert signed == list(range(1, len(signed) + 1))
 
 
+async def nobody(_db: Any, _nodes: Any) -> list[UUID]:
+    """A look that finds nothing, so that only hints wake."""
+    return []
+
+
 @pytest.mark.parametrize("hints_arrive", [True, False])
 async def test_a_waiting_agent_has_a_task_within_moments_of_its_making(fleet: Fleet, hints_arrive: bool):
-    """With the worker's own loop; without hints it takes up to the look of each second."""
+    """With the worker's own loop; without hints it takes up to the look of each second. With them nobody looks."""
     agent = await fleet.ready()
     following = asyncio.create_task(handlers.tasks_follow(fleet.db, fleet.signer, fleet.hints))
     fleet.hints.deaf = not hints_arrive
@@ -168,6 +174,42 @@ async def test_a_waiting_agent_has_a_task_within_moments_of_its_making(fleet: Fl
         fleet.hints.deaf = False
         following.cancel()
     assert max(took) < (0.5 if hints_arrive else 2.0), took
+
+
+async def test_a_hint_is_enough_for_the_signer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):
+    """Making a task tells the signer, and signing it tells the api: nobody has to look by himself."""
+    monkeypatch.setattr(handlers, "LOOK_SECONDS", 60.0)
+    monkeypatch.setattr(claims, "_to_wake", nobody)
+    agent = await fleet.ready()
+    following = asyncio.create_task(handlers.tasks_follow(fleet.db, fleet.signer, fleet.hints))
+    try:
+        for _ in range(5):
+            waiting = asyncio.create_task(agent.claim(wait_seconds=20))
+            await asyncio.sleep(0.05)
+            await ask(fleet, agent, Inspect())
+            assert len(await asyncio.wait_for(waiting, 10)) == 1
+    finally:
+        following.cancel()
+
+
+@pytest.mark.parametrize("hints_arrive", [True, False])
+@pytest.mark.parametrize("verb", ["disable", "remove"])
+async def test_a_claim_that_waits_ends_when_its_node_is_taken_out_of_service(
+    fleet: Fleet, verb: str, hints_arrive: bool, monkeypatch: pytest.MonkeyPatch
+):
+    agent = await fleet.ready()
+    if hints_arrive:
+        monkeypatch.setattr(claims, "_to_wake", nobody)
+    fleet.hints.deaf = not hints_arrive
+    try:
+        waiting = asyncio.create_task(agent.say("/claim", {"next_sequence": agent.next_sequence, "wait_seconds": 30}))
+        await asyncio.sleep(0.2)
+        method, path = ("POST", "/disable") if verb == "disable" else ("DELETE", "")
+        body = {"reason": "broken"} if verb == "disable" else None
+        found(await fleet.city.ask(fleet.admin, method, f"/nodes/{agent.id}{path}", body), 200)
+        assert refusal(await asyncio.wait_for(waiting, 10)) == (404, "node_missing")
+    finally:
+        fleet.hints.deaf = False
 
 
 async def test_a_claim_waits_as_long_as_asked_and_a_newer_one_takes_its_place(fleet: Fleet):

@@ -29,7 +29,7 @@ class NatsHints(Hints):
         self._listeners.append((pattern, heard))
 
     async def run(self) -> None:
-        """Until cancelled: subscribe on every new connection, and send what is told."""
+        """Until cancelled: subscribe on every new connection, also for whoever comes later, and send what is told."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._send())
             group.create_task(self._subscribe())
@@ -43,16 +43,18 @@ class NatsHints(Hints):
                 continue  # a hint: whoever waits looks by itself
 
     async def _subscribe(self) -> None:
-        seen = 0
+        seen = listening = 0
         while True:
-            if seen == self._bus.connections or not await self._bus.wait_connected(RECONNECT_SECONDS):
+            whole = seen == self._bus.connections and listening == len(self._listeners)
+            if whole or not await self._bus.wait_connected(RECONNECT_SECONDS):
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            connection = self._bus.connections
+            if seen != self._bus.connections:
+                seen, listening = self._bus.connections, 0
             try:
-                for pattern, heard in self._listeners:
+                for pattern, heard in self._listeners[listening:]:
                     await self._bus.client().subscribe(pattern, cb=_caller(heard))
-                seen = connection
+                    listening += 1
             except (BusAway, NatsError, OSError) as error:
                 log.get_logger().warning("hints are not heard", reason=f"{type(error).__name__}: {error}")
                 await asyncio.sleep(LOOK_SECONDS)

@@ -2,25 +2,19 @@
 for a moment."""
 
 import asyncio
-from collections.abc import Collection
-from uuid import UUID
 
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.domains.nodes.probes.addresses import networks
 from gpuaas.domains.nodes.probes.service import ProbeRules
 from gpuaas.domains.nodes.registry.models import Addresses
-from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.postgres.database import Database
-from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.infra.probing import TcpProber
 from gpuaas.kit.parts import Parts
 from gpuaas.ports.policy import PolicyReader
 from gpuaas.processes.settings import Settings
-
-_EVERYTHING = Sight(PLATFORM)
 
 
 class FleetTalk:
@@ -44,10 +38,6 @@ class FleetTalk:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hints.run())
-                group.create_task(self._waiters.follow(self._look))
+                group.create_task(self._waiters.follow(self._db))
         finally:
             await self._bus.stop()
-
-    async def _look(self, nodes: Collection[UUID]) -> list[UUID]:
-        async with self._db.read(_EVERYTHING) as tx:
-            return await tasks.nodes_with_work(tx, list(nodes))

@@ -5,7 +5,7 @@ costs a second and five hundred idle agents cost nothing."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
@@ -27,8 +27,6 @@ DISPLACED_SECONDS = 1.0
 """Two agents with one certificate take each other's place for ever; this is how fast."""
 _EVERYTHING = Sight(PLATFORM)
 LOOK_SECONDS = 1.0
-Look = Callable[[Collection[UUID]], Awaitable[Collection[UUID]]]
-"""Which of these nodes have something to fetch."""
 
 
 class Waiter:
@@ -89,14 +87,14 @@ class TaskWaiters:
             waiter.displaced = True
             waiter.wake()
 
-    async def follow(self, look: Look) -> None:
+    async def follow(self, db: Database) -> None:
         """Until cancelled: what hints did not bring, looking does."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._waiting:
                 continue
             try:
-                for node_id in await look(list(self._waiting)):
+                for node_id in await _to_wake(db, list(self._waiting)):
                     self.wake(node_id)
             except Exception as error:  # noqa: BLE001 # the database is away; those who wait will be asked again
                 reason = f"{type(error).__name__}: {error}"
@@ -105,6 +103,12 @@ class TaskWaiters:
     def _hinted(self, subject: str) -> None:
         with contextlib.suppress(ValueError):
             self.wake(UUID(subject.removeprefix(SUBJECT)))
+
+
+async def _to_wake(db: Database, nodes: Collection[UUID]) -> list[UUID]:
+    """Those that have something to fetch, and those that are to hear that they are not wanted any more."""
+    async with db.read(_EVERYTHING) as tx:
+        return [*await tasks.nodes_with_work(tx, list(nodes)), *await registry.nodes_refused(tx, nodes)]
 
 
 async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: Claim) -> Claimed:

@@ -19,6 +19,7 @@ from gpuaas.domains.nodes.registry import store
 from gpuaas.domains.nodes.registry.models import NewNode, Node
 from gpuaas.domains.nodes.registry.sellability import occupied, of_the_node
 from gpuaas.domains.nodes.tasks import service as tasks
+from gpuaas.domains.nodes.tasks.hinting import subject_of
 from gpuaas.domains.nodes.tasks.models import TaskRow
 from gpuaas.domains.pki import service as pki
 from gpuaas.infra.postgres.tx import Tx
@@ -124,6 +125,7 @@ async def node_drain(tx: Tx, node_id: UUID, *, drained: bool) -> None:
 async def node_disable(tx: Tx, node_id: UUID) -> None:
     await _free(tx, node_id)
     await store.move(tx, node_id, to=NodeState.DISABLED)
+    tx.hint(subject_of(node_id))  # a claim that waits ends now
 
 
 async def node_enable(tx: Tx, node_id: UUID) -> None:
@@ -137,6 +139,7 @@ async def node_enable(tx: Tx, node_id: UUID) -> None:
 async def node_remove(tx: Tx, node_id: UUID) -> None:
     await _free(tx, node_id)
     await store.move(tx, node_id, to=NodeState.REMOVED)
+    tx.hint(subject_of(node_id))
     await pki.revoke_node(tx, node_id, "the node was removed")
     tx.emit(NodeRemoved(node_id=node_id), subject_id=node_id)
 

@@ -1,13 +1,14 @@
 """What runs by itself around tasks: signing in every worker that has the key, deadlines, retention."""
 
 import asyncio
+import contextlib
 from datetime import timedelta
 from uuid import UUID
 
 from prometheus_client import Counter
 
 from gpuaas.domains.nodes.tasks import service, store
-from gpuaas.domains.nodes.tasks.hinting import subject_of
+from gpuaas.domains.nodes.tasks.hinting import TO_SIGN, subject_of
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.infra.events import timer
 from gpuaas.infra.postgres.database import AGAIN, AWAY, Database
@@ -20,7 +21,8 @@ from gpuaas.ports.hints import Hints
 from gpuaas.ports.policy import PolicyReader
 
 EVERYTHING = Sight(PLATFORM)
-LOOK_SECONDS = 0.05
+LOOK_SECONDS = 0.25
+"""Beside hints, which bring what is queued at once: how late one that was lost can make it."""
 KEY_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 5.0
 PRUNED = 1000
@@ -30,8 +32,10 @@ OVERDUE = Counter("gpuaas_tasks_overdue", "Tasks that a deadline ended.", ["stat
 
 async def tasks_follow(db: Database, signer: TaskSigner, hints: Hints) -> None:
     """Until cancelled: sign what is queued and wake its nodes. Any number of workers may do so at once."""
-    trusted_until, pause = 0.0, LOOK_SECONDS
+    trusted_until, pause, queued = 0.0, LOOK_SECONDS, asyncio.Event()
+    hints.listen(TO_SIGN, lambda _: queued.set())
     while True:
+        queued.clear()  # before looking: what is queued from here on is looked for again
         try:
             if clock.monotonic() >= trusted_until:
                 await _require_key(db, signer)
@@ -46,7 +50,17 @@ async def tasks_follow(db: Database, signer: TaskSigner, hints: Hints) -> None:
         except Exception as error:  # noqa: BLE001 # whatever it is, the next round is tried
             log.get_logger().error("signing failed", exc_info=error)
             pause = LONGEST_PAUSE_SECONDS
+        await _wait(queued, pause)
+
+
+async def _wait(queued: asyncio.Event, pause: float) -> None:
+    """A hint shortens the pause between looks, not one after a failure."""
+    if pause > LOOK_SECONDS:
         await asyncio.sleep(pause)
+        return
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(pause):
+            await queued.wait()
 
 
 async def tasks_sign_once(db: Database, signer: TaskSigner, hints: Hints) -> list[UUID]:

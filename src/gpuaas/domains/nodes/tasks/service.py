@@ -15,6 +15,7 @@ from gpuaas.contracts.http.nodes import TaskState
 from gpuaas.contracts.tasks.base import TASK_TYPES, Outcome, Phase, Report, Task, TaskResult
 from gpuaas.domains.nodes.plausible import require_plausible, require_plausible_all
 from gpuaas.domains.nodes.tasks import store
+from gpuaas.domains.nodes.tasks.hinting import TO_SIGN, subject_of
 from gpuaas.domains.nodes.tasks.models import NewTask, TaskKey, TaskRow, TaskStory
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.domains.nodes.tasks.states import OPEN, S
@@ -48,6 +49,7 @@ class KeyRefused(Exception):
 
 async def task_create(tx: Tx, node_id: UUID, task: Task, *, subject_id: UUID | None = None) -> TaskRow:
     """Ask a node to do something. It is signed and fetched within a moment; the event TaskEnded tells when it ended."""
+    tx.hint(TO_SIGN)
     return await store.insert(
         tx,
         TaskId(new_id()),
@@ -80,6 +82,7 @@ async def task_cancel(tx: Tx, task_id: TaskId, reason: str) -> TaskRow:
     asked = await store.ask_cancel(tx, task_id)
     if asked is None:
         raise Conflict(Code.TASK_ENDED, "The task has ended.")
+    tx.hint(subject_of(asked.node_id))
     return asked
 
 
