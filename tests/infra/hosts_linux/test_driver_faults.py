@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuaas.contracts.tasks.topology import FaultKind
+from gpuaas.infra.hosts.linux import xid_catalogue as catalogue
 from gpuaas.infra.hosts.linux.driver_faults import read_line
 from gpuaas.infra.hosts.linux.kernel_log import parse_record, read_kernel_log
 from tests.infra.hosts_linux.recorded import GPUS, RecordedHost
@@ -27,7 +28,13 @@ LINES: list[tuple[str, str, FaultKind]] = [
     (XID + "94, pid=1, Contained: SM (0x1)", "XID 94", RESETTABLE),
     (XID + "95, pid=1, Uncontained: L2", "XID 95", RESETTABLE),
     (XID + "119, pid=1, name=x, Timeout waiting for RPC from GSP0!", "XID 119", RESETTABLE),
-    (XID + "74, NVLink: fatal error detected on link 3", "XID 74", HARDWARE),
+    (XID + "74, NVLink: fatal error detected on link 3", "XID 74", RESETTABLE),
+    (XID + "137, pid=1, name=x, NVLink TLC RX PRIV Error", "XID 137", APPLICATION),
+    (XID + "149, NETIR_LINK_EVT Fatal XC0 i0 Link 04 (0x004505c6 0x00000000)", "XID 149", RESETTABLE),
+    (XID + "145, RLW_REMAP Nonfatal XC0 i0 Link 08 (0x00000004 0x80000000)", "XID 145", APPLICATION),
+    (XID + "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)", "XID 154", HARDWARE),
+    (XID + "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)", "XID 154", RESETTABLE),
+    (XID + "61, pid=1", "XID 61", HARDWARE),
     (XID + "999, never heard of", "XID 999", HARDWARE),
     ("NVRM: Xid (0000:3a:00): 79, GPU has fallen off the bus.", "XID 79", HARDWARE),
     ("NVRM: Xid (PCI:00000000:3A:00.0): 79, x", "XID 79", HARDWARE),
@@ -54,13 +61,31 @@ def test_a_line_of_a_driver_means(line: str, code: str, kind: FaultKind) -> None
         "",
         "NVRM: loading NVIDIA UNIX x86_64 Kernel Module",
         "NVRM: Xid (PCI:nonsense): 79",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/user.slice/" + XID + "79, forged",
+        "traps: " + AMD + "amdgpu: GPU reset(2) failed",
         XID + "121, corrected",
+        XID + "107, SMBPBI test message",
+        XID + "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
         AMD + "amdgpu: 0 uncorrectable hardware errors detected",
         AMD + "amdgpu: GPU reset(2) succeeded!",
     ],
 )
 def test_other_lines_mean_no_fault(line: str) -> None:
     assert read_line(line) is None
+
+
+def test_every_number_of_the_catalogue_means_one_thing() -> None:
+    groups = [catalogue.RESTART_APP, catalogue.IGNORED, catalogue.RESET_GPU, catalogue.REPAIR, catalogue.NVLINK5]
+    groups += [catalogue.QUIET, frozenset({catalogue.RECOVERY_CHANGED})]
+    assert sum(map(len, groups)) == len(frozenset().union(*groups))
+    unused = {1, 2, 3, 9, 12, 47, 61, 65, 73, 81, 87, 90, 111, 122, 138}
+    assert {catalogue.xid_kind(code) for code in unused | {166, 170, 173, 9999}} == {HARDWARE}
+
+
+def test_no_program_of_a_tenant_can_take_a_gpu_out_of_sale() -> None:
+    """What the catalogue calls a bug of applications never quarantines."""
+    for code in (8, 11, 13, 25, 31, 32, 43, 45, 69, 80, 137):
+        assert catalogue.xid_kind(code) is APPLICATION
 
 
 def test_what_a_program_called_itself_stays_text() -> None:

@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 
 from gpuaas.contracts.simulation import Point
 from gpuaas.contracts.tasks.topology import FaultKind
-from gpuaas.infra.hosts.linux.driver_faults import XID_KINDS
+from gpuaas.infra.hosts.linux.xid_catalogue import xid_kind
 from gpuaas.kit import clock
 
 
 def kind_of(xid: int) -> FaultKind:
     """What an NVIDIA driver's number means for the GPU, as on a real host."""
-    return XID_KINDS.get(xid, FaultKind.RESETTABLE)
+    return xid_kind(xid) or FaultKind.APPLICATION
 
 
 class Tap:
