@@ -77,6 +77,16 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.slot_held() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public'
+    AS $$
+BEGIN
+    UPDATE slots SET held = (NEW.ended_at IS NULL) WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
+    RETURN NULL;
+
+END $$;
+
 CREATE FUNCTION public.visible_actor(who uuid) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE WHEN (current_setting('app.org_id'::text, true) = '*'::text) THEN true ELSE (who = (NULLIF(current_setting('app.actor_id'::text, true), ''::text))::uuid) END;
@@ -114,6 +124,94 @@ CREATE TABLE public.agent_artifacts (
 );
 
 COMMENT ON TABLE public.agent_artifacts IS 'platform: versions of the agent that nodes may be told to become';
+
+CREATE TABLE public.allocation_proofs (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    allocation_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    task_id uuid NOT NULL,
+    serials text[] NOT NULL,
+    passed boolean NOT NULL,
+    detail text DEFAULT ''::text NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+ALTER TABLE ONLY public.allocation_proofs FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.allocation_proofs IS 'tenant: health reports of exactly the GPUs of an allocation; append-only';
+
+CREATE TABLE public.allocation_timeline (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    allocation_id uuid NOT NULL,
+    phase text NOT NULL,
+    detail text DEFAULT ''::text NOT NULL,
+    actor text NOT NULL,
+    correlation_id text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT allocation_timeline_phase_check CHECK (((length(phase) >= 1) AND (length(phase) <= 60)))
+);
+
+ALTER TABLE ONLY public.allocation_timeline FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.allocation_timeline IS 'tenant: what happened to an allocation, in order; append-only';
+
+CREATE TABLE public.allocations (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    project_id uuid NOT NULL,
+    name text NOT NULL,
+    sku_id uuid NOT NULL,
+    gpu_count integer NOT NULL,
+    node_count integer NOT NULL,
+    isolation text NOT NULL,
+    price_id uuid NOT NULL,
+    tags text[] DEFAULT '{}'::text[] NOT NULL,
+    requested_by text NOT NULL,
+    requested_by_id uuid,
+    ssh_keys text[] NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    version bigint DEFAULT 1 NOT NULL,
+    priority integer DEFAULT 0 NOT NULL,
+    placement text DEFAULT ''::text NOT NULL,
+    connection_sealed bytea,
+    lease_seconds integer NOT NULL,
+    active_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    expiry_warned_at timestamp with time zone,
+    idle_since timestamp with time zone,
+    idle_warned_at timestamp with time zone,
+    reclaim_at timestamp with time zone,
+    degraded_since timestamp with time zone,
+    degraded_reason text DEFAULT ''::text NOT NULL,
+    release_requested_at timestamp with time zone,
+    release_reason text DEFAULT ''::text NOT NULL,
+    released_by text DEFAULT ''::text NOT NULL,
+    forced boolean DEFAULT false NOT NULL,
+    force_attempts integer DEFAULT 0 NOT NULL,
+    force_after timestamp with time zone,
+    ended_at timestamp with time zone,
+    failure_code text DEFAULT ''::text NOT NULL,
+    failure text DEFAULT ''::text NOT NULL,
+    correlation_id text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT allocations_check CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['released'::text, 'failed'::text])))),
+    CONSTRAINT allocations_gpu_count_check CHECK (((gpu_count >= 1) AND (gpu_count <= 64))),
+    CONSTRAINT allocations_isolation_check CHECK ((isolation = ANY (ARRAY['user-revoke'::text, 'full-reimage'::text]))),
+    CONSTRAINT allocations_lease_seconds_check CHECK ((lease_seconds > 0)),
+    CONSTRAINT allocations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 63))),
+    CONSTRAINT allocations_node_count_check CHECK (((node_count >= 1) AND (node_count <= 64))),
+    CONSTRAINT allocations_priority_check CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT allocations_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'active'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text])))
+);
+
+ALTER TABLE ONLY public.allocations FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.allocations IS 'tenant: GPUs asked for, held and given back';
 
 CREATE TABLE public.audit_checkpoints (
     seq bigint NOT NULL,
@@ -244,6 +342,15 @@ CREATE TABLE public.consumer_progress (
 
 COMMENT ON TABLE public.consumer_progress IS 'platform: up to which event the auditor has found each consumer complete';
 
+CREATE TABLE public.data_keys (
+    id uuid NOT NULL,
+    sealed bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    retired_at timestamp with time zone
+);
+
+COMMENT ON TABLE public.data_keys IS 'platform: keys that seal sensitive fields, themselves sealed with the master key';
+
 CREATE TABLE public.dead_letters (
     id uuid NOT NULL,
     consumer text NOT NULL,
@@ -287,7 +394,7 @@ CREATE TABLE public.flow_attempts (
     CONSTRAINT flow_attempts_outcome_check CHECK ((outcome = ANY (ARRAY['passed'::text, 'waits'::text, 'again'::text, 'failed'::text])))
 );
 
-COMMENT ON TABLE public.flow_attempts IS 'platform: what each step of a run came to, each time; append-only';
+COMMENT ON TABLE public.flow_attempts IS 'platform: what each step of a run came to, each time';
 
 CREATE TABLE public.flow_runs (
     id uuid NOT NULL,
@@ -322,7 +429,9 @@ CREATE TABLE public.flow_runs (
     CONSTRAINT flow_runs_version_check CHECK ((version > 0))
 );
 
-COMMENT ON TABLE public.flow_runs IS 'platform: stories under way, and how they ended';
+ALTER TABLE ONLY public.flow_runs FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.flow_runs IS 'tenant: stories under way, and how they ended; without an organisation they are the platform''s';
 
 CREATE TABLE public.gpu_faults (
     id uuid NOT NULL,
@@ -337,6 +446,21 @@ CREATE TABLE public.gpu_faults (
 );
 
 COMMENT ON TABLE public.gpu_faults IS 'platform: faults of GPUs as drivers told of them, each once; pruned by age';
+
+CREATE TABLE public.gpu_quotas (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    project_id uuid,
+    gpu_model text NOT NULL,
+    gpus integer NOT NULL,
+    set_by text NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT gpu_quotas_gpus_check CHECK (((gpus >= 0) AND (gpus <= 1000000)))
+);
+
+ALTER TABLE ONLY public.gpu_quotas FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.gpu_quotas IS 'tenant: how many GPUs of a model an organisation or a project may hold, where that differs from the policy';
 
 CREATE TABLE public.idempotency_keys (
     actor_id uuid NOT NULL,
@@ -361,6 +485,131 @@ CREATE TABLE public.inbox (
 PARTITION BY RANGE (event_id);
 
 COMMENT ON TABLE public.inbox IS 'platform: which consumer has handled which event, once';
+
+CREATE TABLE public.slot_holds (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    allocation_id uuid NOT NULL,
+    slot_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    state text DEFAULT 'held'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    held_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT slot_holds_check CHECK (((ended_at IS NULL) = (state = ANY (ARRAY['held'::text, 'cleaning'::text])))),
+    CONSTRAINT slot_holds_state_check CHECK ((state = ANY (ARRAY['held'::text, 'cleaning'::text, 'unused'::text, 'clean'::text, 'quarantined'::text])))
+);
+
+ALTER TABLE ONLY public.slot_holds FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.slot_holds IS 'tenant: which allocation holds which GPU, and how it was given back';
+
+CREATE TABLE public.slots (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serial text NOT NULL,
+    gpu_index integer NOT NULL,
+    address text NOT NULL,
+    vendor text NOT NULL,
+    model text NOT NULL,
+    memory_bytes bigint NOT NULL,
+    numa integer NOT NULL,
+    iommu_group integer NOT NULL,
+    nvme_address text,
+    fabric_address text,
+    present boolean NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    sku_id uuid NOT NULL,
+    held boolean DEFAULT false NOT NULL,
+    CONSTRAINT slots_gpu_index_check CHECK (((gpu_index >= 0) AND (gpu_index <= 63)))
+);
+
+COMMENT ON TABLE public.slots IS 'platform: one per GPU of a node, as its agent found it';
+
+CREATE VIEW public.invariant_04_one_holder WITH (security_invoker='true') AS
+ SELECT (slot_holds.slot_id)::text AS subject,
+    (('held '::text || count(*)) || ' times at once'::text) AS problem
+   FROM public.slot_holds
+  WHERE (slot_holds.ended_at IS NULL)
+  GROUP BY slot_holds.slot_id
+ HAVING (count(*) > 1)
+UNION ALL
+ SELECT (s.id)::text AS subject,
+    (('the slot says held = '::text || s.held) || ', its holds say otherwise'::text) AS problem
+   FROM public.slots s
+  WHERE (s.held IS DISTINCT FROM (EXISTS ( SELECT
+           FROM public.slot_holds h
+          WHERE ((h.slot_id = s.id) AND (h.ended_at IS NULL)))));
+
+COMMENT ON VIEW public.invariant_04_one_holder IS 'no slot is held by two allocations';
+
+CREATE VIEW public.invariant_05_live_have_holds AS
+SELECT
+    NULL::text AS subject,
+    NULL::text AS problem;
+
+COMMENT ON VIEW public.invariant_05_live_have_holds IS 'a live allocation has its holds, and no hold is without one';
+
+CREATE VIEW public.invariant_06_active_is_proven WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    'active without a passed health report of exactly its GPUs'::text AS problem
+   FROM public.allocations a
+  WHERE ((state = 'active'::text) AND (( SELECT COALESCE(array_agg(h.serial ORDER BY h.serial), '{}'::text[]) AS "coalesce"
+           FROM public.slot_holds h
+          WHERE ((h.allocation_id = a.id) AND (h.ended_at IS NULL))) IS DISTINCT FROM ( SELECT COALESCE(array_agg(DISTINCT s.s ORDER BY s.s), '{}'::text[]) AS "coalesce"
+           FROM public.allocation_proofs p,
+            LATERAL unnest(p.serials) s(s)
+          WHERE ((p.allocation_id = a.id) AND p.passed))));
+
+COMMENT ON VIEW public.invariant_06_active_is_proven IS 'an active allocation has a passed health report of exactly its slots';
+
+CREATE TABLE public.sanitisation_certificates (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    allocation_id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    serials text[] NOT NULL,
+    key_id text NOT NULL,
+    envelope text NOT NULL,
+    issued_at timestamp with time zone NOT NULL
+);
+
+ALTER TABLE ONLY public.sanitisation_certificates FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.sanitisation_certificates IS 'tenant: signed statements of how GPUs were cleaned after a release; append-only';
+
+CREATE VIEW public.invariant_09_released_is_clean WITH (security_invoker='true') AS
+ SELECT (a.id)::text AS subject,
+    ((('released, and GPU '::text || h.serial) || ' is '::text) || h.state) AS problem
+   FROM (public.allocations a
+     JOIN public.slot_holds h ON ((h.allocation_id = a.id)))
+  WHERE ((a.state = 'released'::text) AND (h.state <> ALL (ARRAY['clean'::text, 'quarantined'::text])))
+UNION ALL
+ SELECT (h.id)::text AS subject,
+    'said to be clean, without a certificate that says how'::text AS problem
+   FROM public.slot_holds h
+  WHERE ((h.state = 'clean'::text) AND (NOT (EXISTS ( SELECT
+           FROM public.sanitisation_certificates c
+          WHERE ((c.allocation_id = h.allocation_id) AND (c.node_id = h.node_id) AND (h.serial = ANY (c.serials)))))))
+UNION ALL
+ SELECT (h.id)::text AS subject,
+    'given back as unused, though somebody had an account on it'::text AS problem
+   FROM (public.slot_holds h
+     JOIN public.allocations a ON ((a.id = h.allocation_id)))
+  WHERE ((h.state = 'unused'::text) AND (a.active_at IS NOT NULL));
+
+COMMENT ON VIEW public.invariant_09_released_is_clean IS 'a released GPU is clean with evidence, or in quarantine';
+
+CREATE VIEW public.invariant_10_cleaning_ends WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('cleaning since '::text || state_since) || ', and should not be since '::text) || due_at) AS problem
+   FROM public.slot_holds
+  WHERE ((state = 'cleaning'::text) AND (due_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_10_cleaning_ends IS 'cleaning lasts no longer than its deadline';
 
 CREATE TABLE public.outbox (
     id uuid NOT NULL,
@@ -419,6 +668,14 @@ CREATE VIEW public.invariant_13_flows_go_on WITH (security_invoker='true') AS
   WHERE ((state = ANY (ARRAY['forward'::text, 'undoing'::text])) AND (next_at < (now() - '00:01:00'::interval)) AND ((lease_until IS NULL) OR (lease_until < (now() - '00:01:00'::interval))));
 
 COMMENT ON VIEW public.invariant_13_flows_go_on IS 'no unfinished flow is left alone for over 60 seconds';
+
+CREATE VIEW public.invariant_14_allocations_move WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('the allocation is '::text || state) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.allocations
+  WHERE ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'releasing'::text])) AND ((due_at IS NULL) OR (due_at < (now() - '00:01:00'::interval))));
+
+COMMENT ON VIEW public.invariant_14_allocations_move IS 'no allocation is past the deadline of its state by over 60 seconds';
 
 CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true') AS
  SELECT (id)::text AS subject,
@@ -666,6 +923,30 @@ UNION ALL
 
 COMMENT ON VIEW public.invariant_20_tasks_signed_while_valid IS 'no task is signed by a key outside of its validity, nor for longer than ten minutes';
 
+CREATE TABLE public.orphans (
+    id uuid NOT NULL,
+    node_id uuid NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    allocation_id uuid,
+    detail text DEFAULT ''::text NOT NULL,
+    first_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    task_id uuid,
+    ended_at timestamp with time zone,
+    CONSTRAINT orphans_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'lease'::text, 'missing_account'::text, 'missing_lease'::text])))
+);
+
+COMMENT ON TABLE public.orphans IS 'platform: differences between what agents observe and what the books say';
+
+CREATE VIEW public.invariant_21_books_are_real WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((((((kind || ' '::text) || name) || ' on node '::text) || node_id) || ' since '::text) || first_seen_at) AS problem
+   FROM public.orphans
+  WHERE ((ended_at IS NULL) AND (first_seen_at < (now() - '00:02:00'::interval)));
+
+COMMENT ON VIEW public.invariant_21_books_are_real IS 'what agents observe is what the books say, within one sweep';
+
 CREATE TABLE public.org_members (
     org_id uuid NOT NULL,
     user_id uuid NOT NULL,
@@ -825,6 +1106,7 @@ CREATE TABLE public.node_heartbeats (
     next_sequence bigint NOT NULL,
     generation bigint NOT NULL,
     accounts text[] NOT NULL,
+    leases jsonb DEFAULT '{}'::jsonb NOT NULL,
     CONSTRAINT node_heartbeats_liveness_check CHECK ((liveness = ANY (ARRAY['online'::text, 'unknown'::text, 'lost'::text])))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.05');
@@ -888,27 +1170,6 @@ CREATE TABLE public.slot_quarantines (
 );
 
 COMMENT ON TABLE public.slot_quarantines IS 'platform: which GPU was not to be sold, why, and since when; kept, because strikes are counted here';
-
-CREATE TABLE public.slots (
-    id uuid NOT NULL,
-    node_id uuid NOT NULL,
-    serial text NOT NULL,
-    gpu_index integer NOT NULL,
-    address text NOT NULL,
-    vendor text NOT NULL,
-    model text NOT NULL,
-    memory_bytes bigint NOT NULL,
-    numa integer NOT NULL,
-    iommu_group integer NOT NULL,
-    nvme_address text,
-    fabric_address text,
-    present boolean NOT NULL,
-    first_seen_at timestamp with time zone DEFAULT now() NOT NULL,
-    last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT slots_gpu_index_check CHECK (((gpu_index >= 0) AND (gpu_index <= 63)))
-);
-
-COMMENT ON TABLE public.slots IS 'platform: one per GPU of a node, as its agent found it';
 
 CREATE VIEW public.invariant_37_slots_of_nodes WITH (security_invoker='true') AS
  SELECT (s.id)::text AS subject,
@@ -1261,6 +1522,18 @@ ALTER TABLE ONLY public.agent_artifact_parts
 ALTER TABLE ONLY public.agent_artifacts
     ADD CONSTRAINT agent_artifacts_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.allocation_proofs
+    ADD CONSTRAINT allocation_proofs_once UNIQUE (task_id);
+
+ALTER TABLE ONLY public.allocation_proofs
+    ADD CONSTRAINT allocation_proofs_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.allocation_timeline
+    ADD CONSTRAINT allocation_timeline_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.allocations
+    ADD CONSTRAINT allocations_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.audit_checkpoints
     ADD CONSTRAINT audit_checkpoints_pkey PRIMARY KEY (seq);
 
@@ -1300,6 +1573,9 @@ ALTER TABLE ONLY public.certificates
 ALTER TABLE ONLY public.consumer_progress
     ADD CONSTRAINT consumer_progress_pkey PRIMARY KEY (consumer);
 
+ALTER TABLE ONLY public.data_keys
+    ADD CONSTRAINT data_keys_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.dead_letters
     ADD CONSTRAINT dead_letters_consumer_event_id_key UNIQUE (consumer, event_id);
 
@@ -1320,6 +1596,9 @@ ALTER TABLE ONLY public.gpu_faults
 
 ALTER TABLE ONLY public.gpu_faults
     ADD CONSTRAINT gpu_faults_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.gpu_quotas
+    ADD CONSTRAINT gpu_quotas_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (actor_id, key);
@@ -1393,6 +1672,9 @@ ALTER TABLE ONLY public.orgs
 ALTER TABLE ONLY public.orgs
     ADD CONSTRAINT orgs_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.orphans
+    ADD CONSTRAINT orphans_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
@@ -1420,6 +1702,12 @@ ALTER TABLE ONLY public.refresh_claims
 ALTER TABLE ONLY public.revoked_credentials
     ADD CONSTRAINT revoked_credentials_pkey PRIMARY KEY (credential_id);
 
+ALTER TABLE ONLY public.sanitisation_certificates
+    ADD CONSTRAINT sanitisation_certificates_one UNIQUE (allocation_id, node_id);
+
+ALTER TABLE ONLY public.sanitisation_certificates
+    ADD CONSTRAINT sanitisation_certificates_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.service_account_keys
     ADD CONSTRAINT service_account_keys_key_hash_key UNIQUE (key_hash);
 
@@ -1446,6 +1734,9 @@ ALTER TABLE ONLY public.skus
 
 ALTER TABLE ONLY public.skus
     ADD CONSTRAINT skus_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.slot_holds
+    ADD CONSTRAINT slot_holds_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.slot_quarantines
     ADD CONSTRAINT slot_quarantines_pkey PRIMARY KEY (id);
@@ -1485,6 +1776,22 @@ ALTER TABLE ONLY public.users
 
 CREATE UNIQUE INDEX agent_artifacts_one_version ON public.agent_artifacts USING btree (version) WHERE (state = 'published'::text);
 
+CREATE INDEX allocation_proofs_by_allocation ON public.allocation_proofs USING btree (allocation_id);
+
+CREATE INDEX allocation_timeline_by_allocation ON public.allocation_timeline USING btree (allocation_id, at, id);
+
+CREATE INDEX allocations_by_org ON public.allocations USING btree (org_id, id DESC);
+
+CREATE INDEX allocations_by_project ON public.allocations USING btree (project_id, id DESC);
+
+CREATE INDEX allocations_due ON public.allocations USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX allocations_live ON public.allocations USING btree (state, id) WHERE (state <> ALL (ARRAY['released'::text, 'failed'::text]));
+
+CREATE UNIQUE INDEX allocations_one_name ON public.allocations USING btree (project_id, name) WHERE (state <> ALL (ARRAY['released'::text, 'failed'::text]));
+
+CREATE INDEX allocations_waiting ON public.allocations USING btree (sku_id, id) WHERE (state = 'requested'::text);
+
 CREATE INDEX audit_log_by_actor ON ONLY public.audit_log USING btree (actor_id, id DESC);
 
 CREATE INDEX audit_log_by_org ON ONLY public.audit_log USING btree (org_id, id DESC);
@@ -1505,6 +1812,8 @@ CREATE INDEX certificates_by_node ON public.certificates USING btree (node_id, i
 
 CREATE INDEX certificates_by_revocation ON public.certificates USING btree (revoked_at) WHERE (revoked_at IS NOT NULL);
 
+CREATE UNIQUE INDEX data_keys_one_current ON public.data_keys USING btree ((true)) WHERE (retired_at IS NULL);
+
 CREATE INDEX dead_letters_waiting ON public.dead_letters USING btree (id) WHERE (state = ANY (ARRAY['open'::text, 'replaying'::text]));
 
 CREATE INDEX flow_runs_by_subject ON public.flow_runs USING btree (subject_id, id DESC);
@@ -1512,6 +1821,8 @@ CREATE INDEX flow_runs_by_subject ON public.flow_runs USING btree (subject_id, i
 CREATE INDEX flow_runs_next ON public.flow_runs USING btree (next_at) WHERE (state = ANY (ARRAY['forward'::text, 'undoing'::text]));
 
 CREATE UNIQUE INDEX flow_runs_one_open ON public.flow_runs USING btree (subject_id, kind) WHERE (state = ANY (ARRAY['forward'::text, 'undoing'::text]));
+
+CREATE UNIQUE INDEX gpu_quotas_one ON public.gpu_quotas USING btree (org_id, project_id, gpu_model) NULLS NOT DISTINCT;
 
 CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (created_at);
 
@@ -1557,6 +1868,8 @@ CREATE INDEX org_members_by_user ON public.org_members USING btree (user_id);
 
 CREATE UNIQUE INDEX orgs_one_name ON public.orgs USING btree (name) WHERE (deleted_at IS NULL);
 
+CREATE UNIQUE INDEX orphans_one_open ON public.orphans USING btree (node_id, kind, name) WHERE (ended_at IS NULL);
+
 CREATE INDEX outbox_unpublished ON ONLY public.outbox USING btree (id) WHERE (published_at IS NULL);
 
 CREATE INDEX policy_overrides_by_org ON public.policy_overrides USING btree (org_id) WHERE (org_id IS NOT NULL);
@@ -1575,6 +1888,14 @@ CREATE INDEX service_account_keys_by_account ON public.service_account_keys USIN
 
 CREATE UNIQUE INDEX service_accounts_one_name ON public.service_accounts USING btree (org_id, name) WHERE (deleted_at IS NULL);
 
+CREATE INDEX slot_holds_by_allocation ON public.slot_holds USING btree (allocation_id);
+
+CREATE INDEX slot_holds_by_node ON public.slot_holds USING btree (node_id) WHERE (ended_at IS NULL);
+
+CREATE INDEX slot_holds_by_org ON public.slot_holds USING btree (org_id, ended_at);
+
+CREATE UNIQUE INDEX slot_holds_one_open ON public.slot_holds USING btree (slot_id) WHERE (ended_at IS NULL);
+
 CREATE INDEX slot_quarantines_by_node ON public.slot_quarantines USING btree (node_id) WHERE (ended_at IS NULL);
 
 CREATE INDEX slot_quarantines_by_serial ON public.slot_quarantines USING btree (serial);
@@ -1582,6 +1903,8 @@ CREATE INDEX slot_quarantines_by_serial ON public.slot_quarantines USING btree (
 CREATE UNIQUE INDEX slot_quarantines_one_open ON public.slot_quarantines USING btree (slot_id) WHERE (ended_at IS NULL);
 
 CREATE INDEX slots_by_serial ON public.slots USING btree (serial);
+
+CREATE INDEX slots_free ON public.slots USING btree (sku_id, node_id, gpu_index) WHERE (present AND (NOT held));
 
 CREATE UNIQUE INDEX task_keys_one_first ON public.task_keys USING btree ((true)) WHERE (statement IS NULL);
 
@@ -1597,6 +1920,29 @@ CREATE INDEX tasks_to_sign ON public.tasks USING btree (node_id, born) WHERE (st
 
 CREATE INDEX users_by_email ON public.users USING btree (lower(email));
 
+CREATE OR REPLACE VIEW public.invariant_05_live_have_holds WITH (security_invoker='true') AS
+ SELECT (a.id)::text AS subject,
+    ((((('it is '::text || a.state) || ' and holds '::text) || count(h.id)) || ' slots of '::text) || (a.gpu_count * a.node_count)) AS problem
+   FROM (public.allocations a
+     LEFT JOIN public.slot_holds h ON (((h.allocation_id = a.id) AND (h.ended_at IS NULL))))
+  WHERE (a.state = ANY (ARRAY['provisioning'::text, 'active'::text, 'releasing'::text, 'release_failed'::text]))
+  GROUP BY a.id
+ HAVING (count(h.id) <> (a.gpu_count * a.node_count))
+UNION ALL
+ SELECT (h.id)::text AS subject,
+    ('a hold of an allocation that is '::text || a.state) AS problem
+   FROM (public.slot_holds h
+     JOIN public.allocations a ON ((a.id = h.allocation_id)))
+  WHERE ((h.ended_at IS NULL) AND (a.state = ANY (ARRAY['requested'::text, 'released'::text, 'failed'::text])));
+
+CREATE TRIGGER allocation_proofs_keep BEFORE DELETE OR UPDATE ON public.allocation_proofs FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER allocation_proofs_keep_all BEFORE TRUNCATE ON public.allocation_proofs FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER allocation_timeline_keep BEFORE DELETE OR UPDATE ON public.allocation_timeline FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER allocation_timeline_keep_all BEFORE TRUNCATE ON public.allocation_timeline FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
 CREATE TRIGGER audit_checkpoints_keep BEFORE DELETE OR UPDATE ON public.audit_checkpoints FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER audit_checkpoints_keep_all BEFORE TRUNCATE ON public.audit_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
@@ -1611,12 +1957,39 @@ CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON public.audit_seals FOR EA
 
 CREATE TRIGGER policy_overrides_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON public.policy_overrides FOR EACH STATEMENT EXECUTE FUNCTION public.policy_overrides_changed();
 
+CREATE TRIGGER sanitisation_certificates_keep BEFORE DELETE OR UPDATE ON public.sanitisation_certificates FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER sanitisation_certificates_keep_all BEFORE TRUNCATE ON public.sanitisation_certificates FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
 CREATE TRIGGER sku_prices_keep BEFORE DELETE OR UPDATE ON public.sku_prices FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER sku_prices_keep_all BEFORE TRUNCATE ON public.sku_prices FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER slot_holds_follow AFTER INSERT OR UPDATE OF ended_at ON public.slot_holds FOR EACH ROW EXECUTE FUNCTION public.slot_held();
+
 ALTER TABLE ONLY public.agent_artifact_parts
     ADD CONSTRAINT agent_artifact_parts_artifact_id_fkey FOREIGN KEY (artifact_id) REFERENCES public.agent_artifacts(id);
+
+ALTER TABLE ONLY public.allocation_proofs
+    ADD CONSTRAINT allocation_proofs_allocation_id_fkey FOREIGN KEY (allocation_id) REFERENCES public.allocations(id);
+
+ALTER TABLE ONLY public.allocation_proofs
+    ADD CONSTRAINT allocation_proofs_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.allocation_timeline
+    ADD CONSTRAINT allocation_timeline_allocation_id_fkey FOREIGN KEY (allocation_id) REFERENCES public.allocations(id);
+
+ALTER TABLE ONLY public.allocations
+    ADD CONSTRAINT allocations_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.allocations
+    ADD CONSTRAINT allocations_price_id_fkey FOREIGN KEY (price_id) REFERENCES public.sku_prices(id);
+
+ALTER TABLE ONLY public.allocations
+    ADD CONSTRAINT allocations_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id);
+
+ALTER TABLE ONLY public.allocations
+    ADD CONSTRAINT allocations_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
 
 ALTER TABLE ONLY public.certificate_authorities
     ADD CONSTRAINT certificate_authorities_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.certificate_authorities(id);
@@ -1629,6 +2002,12 @@ ALTER TABLE ONLY public.flow_attempts
 
 ALTER TABLE ONLY public.gpu_faults
     ADD CONSTRAINT gpu_faults_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.gpu_quotas
+    ADD CONSTRAINT gpu_quotas_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.gpu_quotas
+    ADD CONSTRAINT gpu_quotas_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id);
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
@@ -1672,6 +2051,9 @@ ALTER TABLE ONLY public.org_members
 ALTER TABLE ONLY public.orgs
     ADD CONSTRAINT orgs_personal_of_fkey FOREIGN KEY (personal_of) REFERENCES public.users(id);
 
+ALTER TABLE ONLY public.orphans
+    ADD CONSTRAINT orphans_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
 ALTER TABLE ONLY public.policy_overrides
     ADD CONSTRAINT policy_overrides_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
 
@@ -1690,6 +2072,12 @@ ALTER TABLE ONLY public.project_members
 ALTER TABLE ONLY public.projects
     ADD CONSTRAINT projects_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
 
+ALTER TABLE ONLY public.sanitisation_certificates
+    ADD CONSTRAINT sanitisation_certificates_allocation_id_fkey FOREIGN KEY (allocation_id) REFERENCES public.allocations(id);
+
+ALTER TABLE ONLY public.sanitisation_certificates
+    ADD CONSTRAINT sanitisation_certificates_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
 ALTER TABLE ONLY public.service_account_keys
     ADD CONSTRAINT service_account_keys_org_id_service_account_id_fkey FOREIGN KEY (org_id, service_account_id) REFERENCES public.service_accounts(org_id, id);
 
@@ -1702,8 +2090,20 @@ ALTER TABLE ONLY public.service_accounts
 ALTER TABLE ONLY public.sku_prices
     ADD CONSTRAINT sku_prices_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
 
+ALTER TABLE ONLY public.slot_holds
+    ADD CONSTRAINT slot_holds_allocation_id_fkey FOREIGN KEY (allocation_id) REFERENCES public.allocations(id);
+
+ALTER TABLE ONLY public.slot_holds
+    ADD CONSTRAINT slot_holds_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.slot_holds
+    ADD CONSTRAINT slot_holds_slot_id_fkey FOREIGN KEY (slot_id) REFERENCES public.slots(id);
+
 ALTER TABLE ONLY public.slot_quarantines
     ADD CONSTRAINT slot_quarantines_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.slots
+    ADD CONSTRAINT slots_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
 
 ALTER TABLE ONLY public.ssh_keys
     ADD CONSTRAINT ssh_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
@@ -1720,11 +2120,31 @@ ALTER TABLE ONLY public.tasks
 ALTER TABLE ONLY public.tasks
     ADD CONSTRAINT tasks_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
 
+ALTER TABLE public.allocation_proofs ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY allocation_proofs_tenant ON public.allocation_proofs USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.allocation_timeline ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY allocation_timeline_tenant ON public.allocation_timeline USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.allocations ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY allocations_tenant ON public.allocations USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
 ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY audit_log_insert ON public.audit_log FOR INSERT WITH CHECK (((org_id IS NULL) OR public.visible_org(org_id)));
 
 CREATE POLICY audit_log_read ON public.audit_log FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
+
+ALTER TABLE public.flow_runs ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY flow_runs_tenant ON public.flow_runs USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.gpu_quotas ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY gpu_quotas_tenant ON public.gpu_quotas USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.idempotency_keys ENABLE ROW LEVEL SECURITY;
 
@@ -1786,6 +2206,10 @@ CREATE POLICY projects_joined ON public.projects FOR SELECT USING ((EXISTS ( SEL
 
 CREATE POLICY projects_tenant ON public.projects USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
+ALTER TABLE public.sanitisation_certificates ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY sanitisation_certificates_tenant ON public.sanitisation_certificates USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
 ALTER TABLE public.service_account_keys ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY service_account_keys_tenant ON public.service_account_keys USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
@@ -1793,6 +2217,10 @@ CREATE POLICY service_account_keys_tenant ON public.service_account_keys USING (
 ALTER TABLE public.service_accounts ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY service_accounts_tenant ON public.service_accounts USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.slot_holds ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY slot_holds_tenant ON public.slot_holds USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.ssh_keys ENABLE ROW LEVEL SECURITY;
 
@@ -1816,9 +2244,17 @@ REVOKE ALL ON FUNCTION public.prune_partitions(parent text, before timestamp wit
 
 GRANT ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) TO gpuaas_app;
 
+REVOKE ALL ON FUNCTION public.slot_held() FROM PUBLIC;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifact_parts TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifacts TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.allocation_proofs TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.allocation_timeline TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.allocations TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.audit_checkpoints TO gpuaas_app;
 
@@ -1860,6 +2296,8 @@ GRANT UPDATE(revoked_reason) ON TABLE public.certificates TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.consumer_progress TO gpuaas_app;
 
+GRANT SELECT,INSERT,UPDATE ON TABLE public.data_keys TO gpuaas_app;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.dead_letters TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.delivery_attempts TO gpuaas_app;
@@ -1870,9 +2308,57 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.flow_runs TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.gpu_faults TO gpuaas_app;
 
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.gpu_quotas TO gpuaas_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.idempotency_keys TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.inbox TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.slot_holds TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(id) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(node_id) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(serial) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(gpu_index),UPDATE(gpu_index) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(address),UPDATE(address) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(vendor),UPDATE(vendor) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(model),UPDATE(model) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(memory_bytes),UPDATE(memory_bytes) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(numa),UPDATE(numa) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(iommu_group),UPDATE(iommu_group) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(nvme_address),UPDATE(nvme_address) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(fabric_address),UPDATE(fabric_address) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(present),UPDATE(present) ON TABLE public.slots TO gpuaas_app;
+
+GRANT UPDATE(last_seen_at) ON TABLE public.slots TO gpuaas_app;
+
+GRANT INSERT(sku_id) ON TABLE public.slots TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_04_one_holder TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_05_live_have_holds TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_06_active_is_proven TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.sanitisation_certificates TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_09_released_is_clean TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_10_cleaning_ends TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.outbox TO gpuaas_app;
 
@@ -1885,6 +2371,8 @@ GRANT SELECT ON TABLE public.invariant_11_outbox_drains TO gpuaas_app;
 GRANT SELECT ON TABLE public.invariant_12_one_outcome TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_13_flows_go_on TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_allocations_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
 
@@ -1917,6 +2405,10 @@ GRANT SELECT,INSERT ON TABLE public.task_keys TO gpuaas_app;
 GRANT UPDATE(valid_until) ON TABLE public.task_keys TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_20_tasks_signed_while_valid TO gpuaas_app;
+
+GRANT SELECT,INSERT,UPDATE ON TABLE public.orphans TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_21_books_are_real TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.org_members TO gpuaas_app;
 
@@ -1955,8 +2447,6 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.nodes TO gpuaas_app;
 GRANT SELECT ON TABLE public.invariant_36_live_nodes_speak TO gpuaas_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.slot_quarantines TO gpuaas_app;
-
-GRANT SELECT,INSERT,UPDATE ON TABLE public.slots TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_37_slots_of_nodes TO gpuaas_app;
 

@@ -34,8 +34,11 @@ CREATE TABLE flow_runs (
 CREATE UNIQUE INDEX flow_runs_one_open ON flow_runs (subject_id, kind) WHERE state IN ('forward', 'undoing');
 CREATE INDEX flow_runs_next ON flow_runs (next_at) WHERE state IN ('forward', 'undoing');
 CREATE INDEX flow_runs_by_subject ON flow_runs (subject_id, id DESC);
-COMMENT ON TABLE flow_runs IS 'platform: stories under way, and how they ended';
+COMMENT ON TABLE flow_runs IS 'tenant: stories under way, and how they ended; without an organisation they are the platform''s';
 GRANT SELECT, INSERT, UPDATE ON flow_runs TO :app;
+ALTER TABLE flow_runs ENABLE ROW LEVEL SECURITY;
+ALTER TABLE flow_runs FORCE ROW LEVEL SECURITY;
+CREATE POLICY flow_runs_tenant ON flow_runs USING (visible_org(org_id)) WITH CHECK (visible_org(org_id));
 
 CREATE TABLE flow_attempts (
     run_id    uuid NOT NULL REFERENCES flow_runs,
@@ -49,7 +52,7 @@ CREATE TABLE flow_attempts (
     at        timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (run_id, fence, number)
 );
-COMMENT ON TABLE flow_attempts IS 'platform: what each step of a run came to, each time; append-only';
+COMMENT ON TABLE flow_attempts IS 'platform: what each step of a run came to, each time';
 GRANT SELECT, INSERT ON flow_attempts TO :app;
 
 CREATE VIEW invariant_13_flows_go_on WITH (security_invoker = true) AS

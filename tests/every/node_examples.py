@@ -63,6 +63,7 @@ async def put_slot(s: Setting, *, quarantined: bool = False) -> UUID:
         "slots",
         id=slot_id,
         node_id=node_id,
+        sku_id=await s.sql.fetchval("SELECT sku_id FROM nodes WHERE id = $1", node_id),
         serial=serial,
         gpu_index=0,
         address="0000:01:00.0",

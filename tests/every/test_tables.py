@@ -9,6 +9,7 @@ import pytest
 from gpuaas.infra.http.context import Scope
 from gpuaas.infra.http.operation import Operation
 from gpuaas.kit.ids import new_id
+from tests.every.allocation_world import put_allocation, put_certificate, put_flow, put_quota
 from tests.every.asking import OPERATIONS, Asking
 from tests.every.ledger import tables
 from tests.every.world import Setting, make_setting
@@ -66,6 +67,10 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
             status=200,
             body=b"{}",
         )
+        allocation_id = await put_allocation(s)
+        await put_certificate(s, allocation_id)
+        await put_flow(s, allocation_id)
+        await put_quota(s)
     return ours, theirs
 
 
@@ -226,7 +231,7 @@ async def test_append_only_tables_keep_their_rows_whoever_asks(database, superus
             "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum = 1", table
         )
         rows = await superuser.fetchval(f"SELECT count(*) FROM {table}")
-        for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}", f"TRUNCATE {table}"):
+        for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}", f"TRUNCATE {table} CASCADE"):
             try:
                 said = await connection.execute(statement)
             except asyncpg.InsufficientPrivilegeError:

@@ -36,6 +36,9 @@ class Permission(StrEnum):
     POLICY_READ = "policy.read"
     POLICY_MANAGE = "policy.manage"
     AUDIT_READ = "audit.read"
+    ALLOCATIONS_READ = "allocations.read"
+    ALLOCATIONS_CREATE = "allocations.create"
+    ALLOCATIONS_MANAGE = "allocations.manage"
     # platform
     USERS_READ = "users.read"
     USERS_MANAGE = "users.manage"
@@ -57,8 +60,8 @@ PLATFORM_ONLY = frozenset(
     }
 )
 
-_VIEWER = {P.ORGS_READ, P.PROJECTS_READ, P.MEMBERS_READ, P.POLICY_READ}
-_MEMBER = _VIEWER | {P.SERVICE_ACCOUNTS_READ}
+_VIEWER = {P.ORGS_READ, P.PROJECTS_READ, P.MEMBERS_READ, P.POLICY_READ, P.ALLOCATIONS_READ}
+_MEMBER = _VIEWER | {P.SERVICE_ACCOUNTS_READ, P.ALLOCATIONS_CREATE, P.ALLOCATIONS_MANAGE}
 _ADMIN = _MEMBER | {
     P.ORGS_UPDATE,
     P.PROJECTS_CREATE,
@@ -78,7 +81,9 @@ ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
 }
 PLATFORM_GRANTS: dict[PlatformRole, frozenset[Permission]] = {
     PlatformRole.ADMIN: frozenset(P) - {P.SELF, P.WHOAMI},
-    PlatformRole.AUDITOR: frozenset(_MEMBER | {P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}),
+    PlatformRole.AUDITOR: frozenset(
+        _VIEWER | {P.SERVICE_ACCOUNTS_READ, P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}
+    ),
 }
 # Who may hand out, change or take away which role: only up to one's own.
 RANK: dict[Role, int] = {Role.VIEWER: 1, Role.BILLING: 1, Role.MEMBER: 2, Role.ADMIN: 3, Role.OWNER: 4}

@@ -26,8 +26,7 @@ from gpuaas.ports.hints import Hints
 LEASE_SECONDS = 30.0
 POLL_SECONDS = 1.0
 AT_ONCE = 6
-SHORTEST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 30.0
+PAUSE_SECONDS = (0.1, 30.0)
 MAX_ERROR = 500
 ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
 ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
@@ -267,8 +266,7 @@ class Executor:
 
 
 def pause(attempt: int) -> float:
-    """How long to wait after so many failed attempts."""
-    return float(min(SHORTEST_PAUSE_SECONDS * 2**attempt, LONGEST_PAUSE_SECONDS))
+    return float(min(PAUSE_SECONDS[0] * 2**attempt, PAUSE_SECONDS[1]))
 
 
 def _memo(flow: Flow, run: Run) -> dict[str, Any]:

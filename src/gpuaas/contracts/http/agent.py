@@ -82,6 +82,11 @@ class Heartbeat(Request, frozen=True, kw_only=True):
     accounts: Annotated[list[Annotated[str, msgspec.Meta(max_length=32)]], msgspec.Meta(max_length=1000)] = (
         msgspec.field(default_factory=list)
     )
+    leases: Annotated[
+        dict[UUID, Annotated[list[Annotated[str, msgspec.Meta(max_length=100)]], msgspec.Meta(max_length=64)]],
+        msgspec.Meta(max_length=64),
+    ] = msgspec.field(default_factory=dict)
+    """Which GPUs the agent has leased to which allocation."""
 
 
 class Desired(Response, frozen=True, kw_only=True):

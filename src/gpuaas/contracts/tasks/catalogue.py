@@ -63,6 +63,35 @@ class UserProvision(Task, frozen=True, kw_only=True):
     gpus: Annotated[list[Serial], msgspec.Meta(max_length=64)]
 
 
+class LeaseResult(TaskResult, frozen=True, kw_only=True):
+    serials: list[Serial]
+    """Leased to this allocation now."""
+
+
+class SlotLease(Task, frozen=True, kw_only=True):
+    """Note on the host that these GPUs are this allocation's. Refused while one is another's; noting it again changes
+    nothing."""
+
+    TYPE = "slot.lease"
+    RESULT = LeaseResult
+    DEADLINE_SECONDS = 30
+    allocation_id: UUID
+    serials: Annotated[list[Serial], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class UnleaseResult(TaskResult, frozen=True, kw_only=True):
+    existed: bool
+
+
+class SlotUnlease(Task, frozen=True, kw_only=True):
+    """The GPUs are this allocation's no more."""
+
+    TYPE = "slot.unlease"
+    RESULT = UnleaseResult
+    DEADLINE_SECONDS = 30
+    allocation_id: UUID
+
+
 class Leftovers(Strict, frozen=True, kw_only=True):
     """What was found of an account after it was taken away; all zero, or it is not gone."""
 

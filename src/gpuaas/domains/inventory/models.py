@@ -53,3 +53,6 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     present: bool
     first_seen_at: datetime
     last_seen_at: datetime
+    sku_id: SkuId
+    held: bool
+    """Somebody has it: written by the database, from the holds."""

@@ -69,7 +69,7 @@ async def slots_observed(tx: Tx, node_id: NodeId, sku_id: SkuId, topology: Topol
     """Take over what inspection found, and say how it differs from what the SKU promises."""
     sku = await store.get(tx, sku_id)
     found = differences(sku, topology)
-    gone = await store.seen(tx, node_id, topology.gpus)
+    gone = await store.seen(tx, node_id, sku_id, topology.gpus)
     return found + [Difference(f"GPU {serial}", "present", "gone") for serial in gone]
 
 

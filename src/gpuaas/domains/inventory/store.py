@@ -52,8 +52,8 @@ SELECT pg_advisory_xact_lock(key) FROM (
 ABSENT = "UPDATE slots SET present = false WHERE node_id = $1 AND serial <> ALL($2) AND present RETURNING serial"
 SEEN = """
 INSERT INTO slots (id, node_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, iommu_group,
-                   nvme_address, fabric_address, present)
-SELECT u.*, true
+                   nvme_address, fabric_address, sku_id, present)
+SELECT u.*, $13, true
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::text[], $8::bigint[],
             $9::int[], $10::int[], $11::text[], $12::text[]) AS u
 ON CONFLICT (node_id, serial) DO UPDATE SET
@@ -152,7 +152,7 @@ async def slot(tx: Tx, slot_id: UUID) -> Slot:
     return decode(Slot, row)
 
 
-async def seen(tx: Tx, node_id: NodeId, gpus: Sequence[Gpu]) -> list[str]:
+async def seen(tx: Tx, node_id: NodeId, sku_id: SkuId, gpus: Sequence[Gpu]) -> list[str]:
     """The node has these GPUs now and no others; the serials of those that are gone."""
     rows = [
         (
@@ -172,5 +172,5 @@ async def seen(tx: Tx, node_id: NodeId, gpus: Sequence[Gpu]) -> list[str]:
         for gpu in {gpu.serial: gpu for gpu in gpus}.values()
     ]
     if rows:
-        await tx.run(SEEN, *map(list, zip(*rows, strict=True)))
+        await tx.run(SEEN, *map(list, zip(*rows, strict=True)), sku_id)
     return [row["serial"] for row in await tx.rows(ABSENT, node_id, [gpu.serial for gpu in gpus])]

@@ -1,0 +1,143 @@
+"""Events of allocations: stream PROVISIONING. They carry the organisation, so that whoever tells people knows whom."""
+
+from datetime import datetime
+from uuid import UUID
+
+from gpuaas.contracts.events.base import Event, Stream
+
+
+class AllocationRequested(Event, frozen=True, kw_only=True):
+    """Asked for. `queued`: nothing fits now, it waits."""
+
+    NAME = "allocation.requested"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    sku_id: UUID
+    gpus: int
+    queued: bool
+
+
+class AllocationActive(Event, frozen=True, kw_only=True):
+    """Its GPUs were proven usable at `active_at`: from then on it is charged."""
+
+    NAME = "allocation.active"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    active_at: datetime
+
+
+class AllocationFailed(Event, frozen=True, kw_only=True):
+    """It never became active."""
+
+    NAME = "allocation.failed"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    code: str
+    reason: str
+
+
+class AllocationReleasing(Event, frozen=True, kw_only=True):
+    """From `requested_at` on it is not charged any more."""
+
+    NAME = "allocation.releasing"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    requested_at: datetime
+    reason: str
+    forced: bool
+
+
+class AllocationReleased(Event, frozen=True, kw_only=True):
+    NAME = "allocation.released"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+
+
+class AllocationReleaseFailed(Event, frozen=True, kw_only=True):
+    """It could not be proven gone: its GPUs are in quarantine."""
+
+    NAME = "allocation.release_failed"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    reason: str
+
+
+class AllocationAbandoned(Event, frozen=True, kw_only=True):
+    """Forced release was tried as often as allowed: its nodes are in quarantine, and an operator has to look."""
+
+    NAME = "allocation.abandoned"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    attempts: int
+
+
+class AllocationDegraded(Event, frozen=True, kw_only=True):
+    """Something it holds is lost or sick."""
+
+    NAME = "allocation.degraded"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    reason: str
+
+
+class AllocationRestored(Event, frozen=True, kw_only=True):
+    NAME = "allocation.restored"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+
+
+class AllocationExpiring(Event, frozen=True, kw_only=True):
+    """Its lease ends at `expires_at`, unless renewed."""
+
+    NAME = "allocation.expiring"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    expires_at: datetime
+
+
+class AllocationIdle(Event, frozen=True, kw_only=True):
+    """Nobody uses its GPUs; it is released at `reclaim_at`, unless it is used or renewed."""
+
+    NAME = "allocation.idle"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    idle_since: datetime
+    reclaim_at: datetime
+
+
+class AllocationBusyAgain(Event, frozen=True, kw_only=True):
+    """The warning that it would be reclaimed is taken back."""
+
+    NAME = "allocation.busy_again"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+
+
+class OrphanFound(Event, frozen=True, kw_only=True):
+    """What an agent observes is not what the books say, for longer than one sweep."""
+
+    NAME = "orphan.found"
+    STREAM = Stream.PROVISIONING
+    orphan_id: UUID
+    node_id: UUID
+    kind: str
+    name: str
+
+
+class OrphanEnded(Event, frozen=True, kw_only=True):
+    NAME = "orphan.ended"
+    STREAM = Stream.PROVISIONING
+    orphan_id: UUID
+    node_id: UUID

@@ -1,0 +1,88 @@
+"""Rows of allocations and of what they hold."""
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+import msgspec
+
+from gpuaas.contracts.http.allocations import AllocationState, Isolation
+from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, ProjectId, SkuId, SlotId
+
+
+class Allocation(msgspec.Struct, frozen=True, kw_only=True):
+    id: AllocationId
+    org_id: OrgId
+    project_id: ProjectId
+    name: str
+    sku_id: SkuId
+    gpu_count: int
+    """On each node."""
+    node_count: int
+    isolation: Isolation
+    price_id: UUID
+    tags: list[str]
+    requested_by: str
+    requested_by_id: UUID | None
+    ssh_keys: list[str]
+    state: AllocationState
+    state_since: datetime
+    due_at: datetime | None
+    version: int
+    priority: int
+    placement: str
+    connection_sealed: bytes | None
+    lease_seconds: int
+    active_at: datetime | None
+    expires_at: datetime | None
+    ends_at: datetime | None
+    expiry_warned_at: datetime | None
+    idle_since: datetime | None
+    idle_warned_at: datetime | None
+    reclaim_at: datetime | None
+    degraded_since: datetime | None
+    degraded_reason: str
+    release_requested_at: datetime | None
+    release_reason: str
+    released_by: str
+    forced: bool
+    force_attempts: int
+    force_after: datetime | None
+    ended_at: datetime | None
+    failure_code: str
+    failure: str
+    correlation_id: str
+    created_at: datetime
+
+    @property
+    def gpus(self) -> int:
+        """On all nodes."""
+        return self.gpu_count * self.node_count
+
+
+class HoldState(StrEnum):
+    HELD = "held"
+    CLEANING = "cleaning"
+    UNUSED = "unused"
+    """Given back before anybody could use it."""
+    CLEAN = "clean"
+    QUARANTINED = "quarantined"
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    id: HoldId
+    org_id: OrgId
+    allocation_id: AllocationId
+    slot_id: SlotId
+    node_id: NodeId
+    serial: str
+    state: HoldState
+    state_since: datetime
+    due_at: datetime | None
+    held_at: datetime
+    ended_at: datetime | None
+
+
+def login_of(allocation_id: UUID) -> str:
+    """The account's name on its nodes: derived, so that whoever finds it knows whose it is."""
+    return f"g{allocation_id.hex[:12]}{allocation_id.hex[-15:]}"
