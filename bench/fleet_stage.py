@@ -86,6 +86,7 @@ class Program:
 @dataclass
 class FleetStage:
     app_url: str
+    nats_url: str
     agents_url: str
     folder: Path
     """Certificates and keys of nodes, as the load reads them."""
@@ -151,7 +152,7 @@ def fleet_stage(nodes: int) -> Iterator[FleetStage]:
         programs += [api.start(), worker.start()]
         folder = home / "agents"
         folder.mkdir(mode=0o700)
-        ready = FleetStage(urls.app, f"https://127.0.0.1:{agents}", folder, _postmaster(home), api, worker)
+        ready = FleetStage(urls.app, nats_url, f"https://127.0.0.1:{agents}", folder, _postmaster(home), api, worker)
         ready.nodes = asyncio.run(_enrol(urls.app, master, folder, nodes))
         api.ready()
         worker.ready()
@@ -187,7 +188,7 @@ async def _enrol(app_url: str, master: str, folder: Path, count: int) -> list[UU
             request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
             async with db.transaction(EVERYTHING, "bench") as tx:
                 csr = request.public_bytes(Encoding.PEM).decode()
-                issued = await pki.renew(tx, site, node_id, csr, seconds=86_400)
+                issued = await pki.renew(tx, site, node_id, csr, shown="", seconds=86_400)
             plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
             (folder / f"{number}.pem").write_text(issued.chain + plain)
         async with db.read(EVERYTHING) as tx:

@@ -35,8 +35,10 @@ async def enrol(db: Database, pki: Pki, token: str, csr: str | None = None, *, s
 
 async def renew(db: Database, pki: Pki, node: Held, key: Any = None, *, seconds: int = DAY) -> Any:
     assert node.node_id is not None
+    assert node.issued is not None
+    csr, shown = request_for(key or new_key()), node.issued.certificate.serial
     async with db.transaction(SEES_ALL, "tests") as tx:
-        return await service.renew(tx, pki, node.node_id, request_for(key or new_key()), seconds=seconds)
+        return await service.renew(tx, pki, node.node_id, csr, shown=shown, seconds=seconds)
 
 
 async def test_a_token_makes_the_node_it_was_made_for(db, pki):
@@ -131,7 +133,7 @@ async def test_a_certificate_says_what_we_say_and_nothing_of_what_was_asked(db, 
     assert 1 < leaf.serial_number < 1 << 128
     assert f"{leaf.serial_number:032x}" == issued.certificate.serial
     now = clock.now()
-    assert timedelta(seconds=55) < now - leaf.not_valid_before_utc < timedelta(seconds=70)
+    assert timedelta(seconds=595) < now - leaf.not_valid_before_utc < timedelta(seconds=610)
     assert abs(leaf.not_valid_after_utc - now - timedelta(days=1)) < timedelta(seconds=5)
 
 
@@ -215,6 +217,31 @@ async def test_a_node_cannot_have_certificates_without_end(db, pki):
     with pytest.raises(Limited):
         for _ in range(service.MAX_PER_LIFE + 1):
             await renew(db, pki, node)
+
+
+async def test_twenty_renewals_at_once_for_one_key_are_one_certificate(db, pki):
+    node, key = await enrolled(db, pki), new_key()
+    answers = await asyncio.gather(*(renew(db, pki, node, key) for _ in range(20)))
+    assert len({answer.certificate.serial for answer in answers}) == 1
+
+
+async def test_renewals_at_once_for_many_keys_are_counted_exactly(db, pki):
+    node = await enrolled(db, pki)
+    asked = (renew(db, pki, node) for _ in range(service.MAX_PER_LIFE + 10))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    given = [answer for answer in answers if not isinstance(answer, BaseException)]
+    assert len(given) == service.MAX_PER_LIFE - 1, "the first was by enrolment"
+    assert {type(answer) for answer in answers if answer not in given} == {Limited}
+
+
+async def test_whoever_is_five_minutes_behind_or_ahead_believes_a_certificate_made_just_now(db, pki):
+    """Of the node, and of every authority above it, the first ones just made."""
+    node, skew, now = await enrolled(db, pki), timedelta(minutes=5), clock.now()
+    async with db.read(SEES_ALL) as tx:
+        roots = [x509.load_pem_x509_certificate(pem.encode()) for pem in await service.trust(tx)]
+    for certificate in (*x509.load_pem_x509_certificates(node.chain.encode()), *roots):
+        assert certificate.not_valid_before_utc <= now - skew
+        assert certificate.not_valid_after_utc > now + skew
 
 
 async def test_after_all_this_the_invariants_hold(superuser):

@@ -56,8 +56,10 @@ async def code_of(holders: CertificateHolders, certificate: bytes | None) -> str
 async def renewed(db: Database, pki: Pki, node: Held) -> Held:
     key = new_key()
     assert node.node_id is not None
+    assert node.issued is not None
+    shown = node.issued.certificate.serial
     async with db.transaction(SEES_ALL, "tests") as tx:
-        issued = await service.renew(tx, pki, node.node_id, request_for(key), seconds=3600)
+        issued = await service.renew(tx, pki, node.node_id, request_for(key), shown=shown, seconds=3600)
     return Held(issued.chain, key, node.node_id, issued)
 
 

@@ -67,7 +67,9 @@ async def certificate_revoke(cx: PlatformContext, certificate_id: UUID, wanted: 
 async def certificate_renew(cx: AgentContext, wanted: Renew) -> CertificateView:
     """A new certificate for the node that asks. The old one counts until the new one was shown."""
     seconds = cx.policy.number("pki.node_certificate_seconds")
-    return certificate_view(await service.renew(cx.tx, cx.parts.get(Pki), cx.node_id, wanted.csr, seconds=seconds))
+    shown = cx.actor.credential_id or ""
+    renewed = await service.renew(cx.tx, cx.parts.get(Pki), cx.node_id, wanted.csr, shown=shown, seconds=seconds)
+    return certificate_view(renewed)
 
 
 async def _view(tx: Tx, pki: Pki) -> CaView:

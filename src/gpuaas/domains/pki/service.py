@@ -33,8 +33,9 @@ from gpuaas.kit.ids import NodeId, new_id
 from gpuaas.kit.secrets import BOOTSTRAP_PREFIX, new_token, token_hash
 from gpuaas.ports.ca import Authority, Leaf, Usage, Validity
 
-BACKDATED = timedelta(seconds=60)
-"""Clocks differ: a certificate counts from a moment before it was made; a short-lived one from less."""
+BACKDATED = timedelta(minutes=10)
+"""Clocks differ, by five minutes without harm: a certificate counts from a while before it was made, so that who is
+behind believes it at once; a short-lived one from less."""
 ROOT_LIFE = timedelta(days=3650)
 INTERMEDIATE_LIFE = timedelta(days=365)
 FOLLOWED_AT = INTERMEDIATE_LIFE / 3
@@ -73,10 +74,14 @@ async def enrol(tx: Tx, pki: Pki, token: str, csr_pem: str, *, seconds: int) -> 
     return NodeId(node_id), issued
 
 
-async def renew(tx: Tx, pki: Pki, node_id: UUID, csr_pem: str, *, seconds: int) -> Issued:
-    """A new certificate for a node that has just shown its old one, which counts until the new one was shown. Asked
-    again for the same key (the answer was lost), the same certificate comes back."""
+async def renew(tx: Tx, pki: Pki, node_id: UUID, csr_pem: str, *, shown: str, seconds: int) -> Issued:
+    """A new certificate for a node that has just shown its old one (by serial number), which counts until the new one
+    was shown. Asked again for the same key (the answer was lost), the same certificate comes back. One that was
+    replaced counts for what is under way, but begets no other: whoever copied it is out when its time is over."""
     public_key = _public_key(csr_pem)
+    await store.lock_node(tx, node_id)
+    if await store.is_superseded(tx, node_id, shown):
+        raise Unauthenticated(Code.CREDENTIAL_REVOKED, "This certificate was replaced by a newer one.")
     before = await store.with_same_key(tx, node_id, _sha256(public_key))
     if before is not None:
         return Issued(certificate=before, chain=await _chain(tx, before))

@@ -9,6 +9,9 @@ from gpuaas.infra.postgres.tx import Row, Tx, decode
 
 # Two programs that find no authority at once must not both make one.
 LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('certificate_authorities', 0))"
+# Renewals of one node are counted, and repeated, one after the other.
+LOCK_NODE = "SELECT pg_advisory_xact_lock(hashtextextended('certificates of ' || $1::text, 0))"
+SUPERSEDED = "SELECT superseded_at IS NOT NULL FROM certificates WHERE node_id = $1 AND serial = $2"
 SIGNING = """
 SELECT * FROM certificate_authorities
 WHERE kind = $1 AND retired_at IS NULL AND distrusted_at IS NULL AND not_after > now()
@@ -90,6 +93,14 @@ PRUNE_TOKENS = "DELETE FROM bootstrap_tokens WHERE expires_at < now() - $1 * int
 
 async def lock(tx: Tx) -> None:
     await tx.value(LOCK)
+
+
+async def lock_node(tx: Tx, node_id: UUID) -> None:
+    await tx.value(LOCK_NODE, str(node_id))
+
+
+async def is_superseded(tx: Tx, node_id: UUID, serial: str) -> bool:
+    return bool(await tx.value(SUPERSEDED, node_id, serial))
 
 
 async def signing(tx: Tx, kind: AuthorityKind) -> AuthorityRow | None:
