@@ -8,3 +8,6 @@ DROP FUNCTION slot_held;
 DROP INDEX slots_free;
 ALTER TABLE slots DROP COLUMN held, DROP COLUMN sku_id;
 GRANT INSERT, UPDATE ON slots TO :app;
+DELETE FROM signing_keys WHERE purpose = 'sanitisation';
+ALTER TABLE signing_keys DROP CONSTRAINT signing_keys_purpose_check,
+    ADD CONSTRAINT signing_keys_purpose_check CHECK (purpose IN ('issuer', 'audit'));

@@ -13,6 +13,9 @@ GRANT INSERT (id, node_id, sku_id, serial, gpu_index, address, vendor, model, me
 GRANT UPDATE (gpu_index, address, vendor, model, memory_bytes, numa, iommu_group, nvme_address, fabric_address, present,
               last_seen_at) ON slots TO :app;
 
+ALTER TABLE signing_keys DROP CONSTRAINT signing_keys_purpose_check,
+    ADD CONSTRAINT signing_keys_purpose_check CHECK (purpose IN ('issuer', 'audit', 'sanitisation'));
+
 CREATE TABLE allocations (
     id                   uuid PRIMARY KEY,
     org_id               uuid NOT NULL REFERENCES orgs,

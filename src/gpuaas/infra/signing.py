@@ -1,4 +1,5 @@
-"""The keys we sign with: ES256 for the built-in issuer's tokens, Ed25519 for the audit log's checkpoints.
+"""The keys we sign with: ES256 for the built-in issuer's tokens, Ed25519 for the audit log's checkpoints and for
+certificates of sanitisation.
 
 Always holds: a private key is stored sealed with the master key and unsealed only here; one key signs for a purpose at
 a time, and was published before it did; a retired key still verifies until its overlap ends, so nothing signed before a
@@ -24,11 +25,12 @@ PrivateKey = ECKey | OKPKey
 class Purpose(StrEnum):
     ISSUER = "issuer"
     AUDIT = "audit"
+    SANITISATION = "sanitisation"
 
 
-ALGORITHM = {Purpose.ISSUER: "ES256", Purpose.AUDIT: "Ed25519"}
+ALGORITHM = {Purpose.ISSUER: "ES256", Purpose.AUDIT: "Ed25519", Purpose.SANITISATION: "Ed25519"}
 # A new key is published before it signs: verifiers read an issuer's keys every five minutes.
-LEAD_SECONDS = {Purpose.ISSUER: 330, Purpose.AUDIT: 0}
+LEAD_SECONDS = {Purpose.ISSUER: 330, Purpose.AUDIT: 0, Purpose.SANITISATION: 0}
 
 
 class Signer:

@@ -184,6 +184,12 @@ async def slot_quarantine(tx: Tx, slot_id: UUID, reason: str) -> Slot:
     return slot
 
 
+async def slot_condemn(tx: Tx, slot_id: UUID, *, reason: str, detail: str) -> None:
+    """By the product: it cannot be proven good or clean. One that is in quarantine already stays so."""
+    slot = await inventory.slot_get(tx, SlotId(slot_id))
+    await _quarantine(tx, slot, reason=reason, detail=detail, evidence={}, strike=False)
+
+
 async def slot_return(tx: Tx, slot_id: UUID) -> TaskRow:
     """Ask for the check under load through which the slot returns, if it passes."""
     slot = await inventory.slot_get(tx, SlotId(slot_id))

@@ -1,0 +1,1 @@
+"""Certificates of sanitisation: what was cleaned after a release, how, and what showed it, signed."""

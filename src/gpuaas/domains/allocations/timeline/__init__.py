@@ -1,0 +1,1 @@
+"""The timeline of an allocation: what happened to it, in order, from our side and from its nodes."""
