@@ -106,16 +106,22 @@ async def test_a_client_without_the_grant_cannot_begin(site: Site) -> None:
     assert error_of(answer) == "invalid_scope"
 
 
-async def test_the_complete_address_fills_in_the_code_but_still_asks(site: Site, ada: Account) -> None:
+async def test_the_complete_address_asks_at_once_whether_the_device_is_allowed(
+    site: Site, ada: Account, superuser: Any
+) -> None:
     device, browser = await begin(site), site.browser()
     page = await browser.open(device["verification_uri_complete"])
-    page = await browser.submit(page, email=ada.email, password=ada.password)
-    assert Form.on(page).fields["user_code"] == device["user_code"]
-    question = await browser.submit(page)
+    question = await browser.submit(page, email=ada.email, password=ada.password)
     assert device["user_code"] in question.text
     assert ada.email in question.text
     assert "GPUaaS command line" in question.text
-    assert error_of(await poll(site, device)) == "authorization_pending"
+    assert "Enter the code" not in question.text
+    assert error_of(await poll(site, device)) == "authorization_pending", "nobody has said yes"
+    assert "connected" in (await browser.submit(question, "allow")).text
+    await forget_polls(superuser)
+    assert (await poll(site, device)).status_code == 200
+    again = await browser.open(device["verification_uri_complete"])
+    assert (again.status_code, "no such code" in again.text) == (400, True)
 
 
 async def test_nobody_can_answer_without_a_login_or_with_a_foreign_form(site: Site, ada: Account) -> None:

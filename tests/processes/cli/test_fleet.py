@@ -6,12 +6,14 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import UUID
 
 import msgspec
 import pytest
 
 from gpuaas.contracts.simulation import ControlAnswer, ControlRequest, Do, NodeStatus
 from gpuaas.kit.ids import new_id
+from tests.processes.cli.conftest import Superuser
 from tests.support.terminal import Terminal
 
 H200 = ("--vendor", "NVIDIA", "--model", "H200", "--memory", "141GB", "--gpus", "8", "--region", "eu-1")
@@ -140,6 +142,64 @@ async def test_the_authority_is_shown_and_rotated(admin: Terminal):
     authorities = (await admin.run("ops", "ca", "show", "-o", "json")).json["authorities"]
     assert "signing" in {one["state"] for one in authorities}
     assert "BEGIN CERTIFICATE" not in await admin.good("ops", "ca", "show")
+
+
+async def test_nodes_and_skus_are_completed_by_name_for_who_may_see_them(admin: Terminal, sku: str):
+    await admin.good("nodes", "create", name := fresh("gpu"), "--sku", sku)
+    for words in (["nodes", "show"], ["nodes", "check", "--load"], ["ops", "node-metrics"], ["nodes", "return"]):
+        assert name in (await admin.good("__complete", "--", *words, name[:8])).split(), words
+    assert sku in (await admin.good("__complete", "--", "skus", "show", sku[:8])).split()
+    assert sku in (await admin.good("__complete", "--", "nodes", "list", "--sku", sku[:8])).split()
+
+
+async def test_nobody_else_is_told_of_nodes_by_completion(newcomer: Terminal):
+    assert await newcomer.good("__complete", "--", "nodes", "show", "") == ""
+
+
+async def test_a_probe_says_what_it_tried_or_why_it_may_not(admin: Terminal, sku: str):
+    await admin.good("nodes", "create", name := fresh("gpu"), "--sku", sku, "--address", "127.0.0.1")
+    refused = await admin.run("nodes", "probe", name)
+    assert refused.code != 0
+    assert "this machine itself" in refused.err
+    await admin.good("nodes", "update", name, "--address", "no-such-host.invalid")
+    unknown = await admin.run("nodes", "probe", name, "--port", "9")
+    assert unknown.code == 1
+    assert "was not reached at port 9" in unknown.err
+    assert (await admin.run("nodes", "probe", name, "--port", "70000")).code == 2
+
+
+async def test_a_lost_gpu_is_seen_in_the_list_and_a_task_tells_names(
+    admin: Terminal, sku: str, past_all_walls: Superuser
+):
+    made = (await admin.run("nodes", "create", name := fresh("gpu"), "--sku", sku, "-o", "json")).json
+    assert (made["node"]["gpus"], made["node"]["gpus_expected"]) == (0, 8)
+    await past_all_walls.execute("UPDATE nodes SET state = 'active' WHERE id = $1", UUID(made["id"]))
+    for index in range(8):
+        await past_all_walls.execute(
+            "INSERT INTO slots (id, node_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, "
+            "iommu_group, present, sku_id) SELECT $1, id, $3, $4, '0000:01:00.0', 'NVIDIA', 'H200', 1, 0, 1, true, "
+            "sku_id FROM nodes WHERE id = $2",
+            new_id(),
+            UUID(made["id"]),
+            f"{name}-{index}",
+            index,
+        )
+    assert "8/8" in await admin.good("nodes", "show", name)
+    await admin.good("nodes", "quarantine", name, "3", "--reason", "fell off the bus")
+    assert "7/8" in await admin.good("nodes", "show", name)
+    assert "7/8" in await admin.good("nodes", "list", "--sku", sku)
+    told = await admin.good("nodes", "return", name, "3", "--reason", "reseated")
+    me = (await admin.run("whoami", "-o", "json")).json["email"]
+    for part in (f"{name} ({made['id']})", f"GPU 3, {name}-3", me):
+        assert part in told, told
+    assert name in await admin.good("nodes", "tasks", "--type", "node.health")
+
+
+async def test_the_audit_log_names_the_policy_that_was_set_and_seconds_are_rounded(admin: Terminal):
+    await admin.good("policy", "set", "nodes.lost_seconds", "601", "--global", "--reason", "a test")
+    assert "nodes.lost_seconds" in await admin.good("audit", "list", "--global", "--action", "policy.set")
+    shown = (await admin.run("ops", "health")).out
+    assert not re.search(r"\d\.\d{2,}", shown), shown
 
 
 # ── faults on tap ────────────────────────────────────────────────────────────────────────────────

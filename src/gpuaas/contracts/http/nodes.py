@@ -140,6 +140,10 @@ class NodeView(Response, frozen=True, kw_only=True):
     quarantine: Quarantine | None
     differences: list[str]
     """How its hardware differs from its SKU."""
+    gpus: int
+    """That are there and not in quarantine."""
+    gpus_expected: int
+    """That its SKU promises."""
     sellable: bool
     why_not: list[str]
     inspected_at: Instant | None

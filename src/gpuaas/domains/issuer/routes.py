@@ -149,9 +149,9 @@ async def oidc_password(cx: PublicContext, exchange: Exchange) -> Raw:
     )
 
 
-@operation("GET", "/oidc/device", lane=Lane.DEFAULT, wire=Wire.PAGE)
+@operation("GET", "/oidc/device", lane=Lane.AUTH, wire=Wire.PAGE)
 async def oidc_device(cx: PublicContext, exchange: Exchange) -> Raw:
-    """Where a person enters the code a device shows."""
+    """Where a person enters the code a device shows, or allows the device whose code the address brings."""
     browser = _browser(cx, exchange)
     return _shown(cx, browser, await devices.device_page(cx.tx, desk(cx), browser, exchange.query))
 

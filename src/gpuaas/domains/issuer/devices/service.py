@@ -112,12 +112,19 @@ async def _take(tx: Tx, desk: Desk, client: Client, key: bytes, found: DeviceCod
 
 
 async def device_page(tx: Tx, desk: Desk, browser: Browser, sent: Mapping[str, str]) -> Outcome:
-    """Where a person enters the code; a login first, if need be."""
+    """Where a person enters the code; a login first, if need be. An address that brings its code asks at once whether
+    the device is allowed."""
     session = await sessions.session_get(tx, browser.session_cookie)
     typed = sent.get("user_code", "")[:40]
     if session is None:
         return browsers.login_page(desk, browser, {"flow": "device", "user_code": typed})
-    return await _entry(tx, desk, browser, session, typed)
+    if not typed:
+        return await _entry(tx, desk, browser, session, "")
+    code = user_codes.read(typed)
+    waiting = await store.pending(tx, code) if code is not None else None
+    if waiting is None:
+        return await _entry(tx, desk, browser, session, "", WRONG_CODE)
+    return await _question(tx, desk, browser, session, waiting)
 
 
 async def _entry(tx: Tx, desk: Desk, browser: Browser, session: Session, typed: str, alert: str = "") -> Outcome:

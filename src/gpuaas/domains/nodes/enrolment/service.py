@@ -7,6 +7,7 @@ from gpuaas.client.api import LOOPBACK
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.agent import Enrol, Enrolled, TaskKeyView, TrustView
 from gpuaas.contracts.http.nodes import NodeCreated
+from gpuaas.domains.nodes.fleet.service import gpu_counts
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.views import node_view
 from gpuaas.domains.nodes.tasks import service as tasks
@@ -23,7 +24,7 @@ async def node_invite(tx: Tx, node_id: UUID, *, seconds: int, lease: int, public
     node = await registry.node_get(tx, node_id, lease=lease)
     return NodeCreated(
         id=node.id,
-        node=node_view(node),
+        node=node_view(node, (await gpu_counts(tx, [node]))[node.id]),
         token=token.token,
         expires_at=token.expires_at,
         command=f"gpuaas agent enrol --url {public_url} --token {token.token}{_allowing(public_url)}",

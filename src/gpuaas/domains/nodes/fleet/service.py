@@ -10,10 +10,11 @@ from gpuaas.domains.inventory.models import Slot
 from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.health.models import SlotQuarantineRow
 from gpuaas.domains.nodes.registry import service as registry
-from gpuaas.domains.nodes.registry.models import Node, Wanted
+from gpuaas.domains.nodes.registry.models import GpuCount, Node, Wanted
 from gpuaas.domains.nodes.registry.sellability import why_node_not, why_slot_not
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.postgres.tx import NIL, Tx
+from gpuaas.kit.ids import SkuId
 
 MAX_TROUBLES = 200
 NODES_AT_ONCE = 500
@@ -55,6 +56,15 @@ async def slot_views(tx: Tx, nodes: Sequence[Node]) -> list[NodeSlotView]:
         )
         for slot in slots
     ]
+
+
+async def gpu_counts(tx: Tx, nodes: Sequence[Node]) -> dict[UUID, GpuCount]:
+    """Of each node, counted now."""
+    slots = await inventory.slots_of(tx, [node.id for node in nodes])
+    held = await health.open_of_slots(tx, [slot.id for slot in slots])
+    usable = Counter(slot.node_id for slot in slots if slot.present and slot.id not in held)
+    skus = {sku_id: await inventory.sku_get(tx, SkuId(sku_id)) for sku_id in {node.sku_id for node in nodes}}
+    return {node.id: GpuCount(usable[node.id], skus[node.sku_id].gpus_per_node) for node in nodes}
 
 
 async def fleet_health(tx: Tx, *, lease: int) -> FleetHealth:

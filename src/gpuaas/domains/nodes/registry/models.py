@@ -43,6 +43,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     accounts: list[str]
 
 
+class GpuCount(msgspec.Struct, frozen=True):
+    """Of a node: how many are there and not in quarantine, and how many its SKU promises."""
+
+    usable: int
+    expected: int
+
+
 class NewNode(msgspec.Struct, frozen=True, kw_only=True):
     id: NodeId
     name: str

@@ -13,6 +13,7 @@ from gpuaas.contracts.http.nodes import (
     TaskView,
 )
 from gpuaas.contracts.permissions import P
+from gpuaas.domains.nodes.fleet.service import gpu_counts
 from gpuaas.domains.nodes.registry import service
 from gpuaas.domains.nodes.registry.models import Wanted
 from gpuaas.domains.nodes.registry.views import node_view
@@ -42,7 +43,8 @@ async def node_list(cx: PlatformContext, query: NodeListQuery) -> Page[NodeView]
         labels={name: value} if has_value else None,
     )
     rows = await service.list_all(cx.tx, wanted, lease=_lease(cx), after=after(cx, query), limit=query.limit + 1)
-    return page(cx, query, rows, node_view)
+    gpus = await gpu_counts(cx.tx, rows)
+    return page(cx, query, rows, lambda node: node_view(node, gpus[node.id]))
 
 
 @operation("GET", _NODE, permission=P.NODES_READ, lane=Lane.DEFAULT, tag="nodes", errors=_KNOWN)
@@ -194,7 +196,8 @@ async def node_remove(cx: PlatformContext, node_id: NodeId) -> Done:
 
 
 async def _shown(cx: PlatformContext, node_id: UUID) -> NodeView:
-    return node_view(await service.node_get(cx.tx, node_id, lease=_lease(cx)))
+    node = await service.node_get(cx.tx, node_id, lease=_lease(cx))
+    return node_view(node, (await gpu_counts(cx.tx, [node]))[node.id])
 
 
 def _lease(cx: PlatformContext) -> int:

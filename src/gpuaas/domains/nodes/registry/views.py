@@ -3,11 +3,11 @@
 import msgspec
 
 from gpuaas.contracts.http.nodes import NodeView, Quarantine
-from gpuaas.domains.nodes.registry.models import Node
+from gpuaas.domains.nodes.registry.models import GpuCount, Node
 from gpuaas.domains.nodes.registry.sellability import health_of, why_node_not
 
 
-def node_view(node: Node) -> NodeView:
+def node_view(node: Node, gpus: GpuCount) -> NodeView:
     why_not = why_node_not(node)
     return NodeView(
         id=node.id,
@@ -30,6 +30,8 @@ def node_view(node: Node) -> NodeView:
         health=health_of(node),
         quarantine=quarantine_view(node),
         differences=node.differences,
+        gpus=gpus.usable,
+        gpus_expected=gpus.expected,
         sellable=not why_not,
         why_not=why_not,
         inspected_at=node.inspected_at,

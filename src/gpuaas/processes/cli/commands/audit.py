@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from gpuaas.client import audit
 from gpuaas.client.call import Call
 from gpuaas.contracts.http.audit import (
@@ -39,12 +41,26 @@ _FILTERS = (
     Argument("--from", called="since", help="From then on: 2026-01-31, 2026-01-31T08:00Z, or 90m, 12h, 7d ago."),
     Argument("--to", called="until", help="Before then, written the same way."),
 )
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+def named(entry: AuditEntryView) -> str:
+    """What a change was about that has no id but a name: a policy."""
+    try:
+        return msgspec.json.decode(bytes(entry.details), type=_Named).name
+    except msgspec.MsgspecError:
+        return ""
+
+
 _COLUMNS: list[Column[AuditEntryView]] = [
     ("at", lambda entry: entry.at),
     ("action", lambda entry: entry.action),
     ("who", lambda entry: entry.actor_name or entry.actor_kind),
     ("from", lambda entry: entry.client_ip),
-    ("subject", lambda entry: entry.subject_id),
+    ("subject", lambda entry: entry.subject_id or named(entry)),
     ("correlation id", lambda entry: entry.correlation_id),
 ]
 _AGO = re.compile(r"^(\d{1,6})([smhd])$")

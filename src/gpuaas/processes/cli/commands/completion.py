@@ -1,15 +1,24 @@
 """Completion. The shell's part is a few lines that ask `gpuaas __complete`; what can follow is read from the
-declarations, and names of organisations and projects from the API, remembered for a minute."""
+declarations, and names of organisations, projects, nodes and SKUs from the API, remembered for a minute."""
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from gpuaas.client import identity
+from gpuaas.client import artifacts, fleet, identity, inventory
 from gpuaas.client.api import Api
+from gpuaas.client.call import Call
 from gpuaas.client.errors import ClientError
+from gpuaas.contracts.http.artifacts import ArtifactListQuery, ArtifactState
+from gpuaas.contracts.http.base import Page
+from gpuaas.contracts.http.inventory import SkuQuery
+from gpuaas.contracts.http.nodes import NodeListQuery
 from gpuaas.contracts.policy_keys import POLICY_KEYS
 from gpuaas.kit import clock
+from gpuaas.kit.paging import MAX_LIMIT
 from gpuaas.processes.cli import names
 from gpuaas.processes.cli.declare import GLOBAL, Argument, Command, Group
 from gpuaas.processes.cli.failures import Stop
@@ -19,6 +28,7 @@ GROUP = Group("", "")
 _FRESH_SECONDS = 60
 _ASK_SECONDS = 1.0
 _MAX_NAMES = 500
+_OF_THE_FLEET = ("node", "sku", "agent_version")
 
 _BASH = """# bash completion for gpuaas: eval "$(gpuaas completion bash)"
 _gpuaas() {
@@ -156,6 +166,8 @@ def _values(run: Run, argument: Argument) -> Iterable[tuple[str, str]]:
         return [(key.name, key.description) for key in POLICY_KEYS.values()]
     if argument.completes == "context":
         return [(name, context.url) for name, context in run.config_file.read().contexts.items()]
+    if argument.completes in _OF_THE_FLEET:
+        return [(name, "") for name in _fleet_words(run, argument.completes)]
     known = _names(run)
     if argument.completes == "org":
         return [(name, "") for name in known.orgs]
@@ -165,6 +177,48 @@ def _values(run: Run, argument: Argument) -> Iterable[tuple[str, str]]:
         own = run.context.org.name if run.context.org else ""
         return [*((name, "") for name in known.orgs), *((f"{own}/{name}", "") for name in known.projects if own)]
     return []
+
+
+def _fleet_words(run: Run, kind: str) -> list[str]:
+    """Names of nodes, SKUs or versions of the agent; for who may not see them there are none."""
+    asked: dict[str, Callable[[], Call[Any]]] = {
+        "node": lambda: fleet.node_list(NodeListQuery(limit=MAX_LIMIT)),
+        "sku": lambda: inventory.sku_list(SkuQuery(limit=MAX_LIMIT)),
+        "agent_version": lambda: artifacts.artifact_list(
+            ArtifactListQuery(limit=MAX_LIMIT, state=ArtifactState.PUBLISHED)
+        ),
+    }
+    call: Call[Page[Any]] = asked[kind]()
+    path = run.environment.cache_directory / f"names-{kind}.json"
+    old = Words(0, run.url, [])
+    try:
+        read = msgspec.json.decode(path.read_bytes(), type=Words)
+        old = read if read.url == run.url else old
+    except (OSError, msgspec.MsgspecError):
+        pass
+    if clock.epoch_s() - old.at < _FRESH_SECONDS:
+        return old.words
+    try:
+        with Api(run.url, run.credentials, timeout_seconds=_ASK_SECONDS, tries=1) as api:
+            found = [one.version if kind == "agent_version" else one.name for one in api.items(call)]
+    except (ClientError, Stop):
+        return old.words
+    _remember(path, Words(clock.epoch_s(), run.url, found[:_MAX_NAMES]))
+    return found[:_MAX_NAMES]
+
+
+class Words(msgspec.Struct, frozen=True):
+    """Names of one kind, as last seen at one API."""
+
+    at: int
+    url: str
+    words: list[str]
+
+
+def _remember(path: Path, what: msgspec.Struct) -> None:
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.encode(what))
 
 
 class Names(msgspec.Struct, frozen=True):
@@ -199,9 +253,5 @@ def _names(run: Run) -> Names:
     fresh = Names(
         clock.epoch_s(), run.url, org_id, [o.name for o in orgs][:_MAX_NAMES], [p.name for p in found][:_MAX_NAMES]
     )
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.encode(fresh))
-    except OSError:
-        return fresh
+    _remember(path, fresh)
     return fresh

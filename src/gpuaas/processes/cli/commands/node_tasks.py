@@ -1,13 +1,16 @@
 """What is on and in a node: its slots, one per GPU, and the tasks its agent was given."""
 
 import time
+from collections.abc import Callable
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from gpuaas.client import fleet
+from gpuaas.client import fleet, platform
 from gpuaas.client.api import decode
 from gpuaas.client.call import Call
+from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.nodes import (
     NodeListQuery,
     NodeReason,
@@ -30,6 +33,7 @@ from gpuaas.processes.cli.quantities import gib
 from gpuaas.processes.cli.run import Run
 from gpuaas.processes.cli.text import clean, clean_json
 
+T = TypeVar("T")
 GROUP = Group("nodes", "Slots and tasks; a part of the group of nodes.")
 WAIT = Argument("--wait", flag=True, help="Wait until the node has done it; ends with 1 if it did not go well.")
 PATIENCE_SECONDS = 900.0
@@ -63,18 +67,54 @@ _TASK_COLUMNS: list[Column[TaskView]] = [
     ("reason", lambda task: task.reason),
     ("created", lambda task: task.created_at),
 ]
-_TASK_DETAIL: list[Column[TaskView]] = [
-    *_TASK_COLUMNS,
-    ("code", lambda task: task.code),
-    ("node", lambda task: task.node_id),
-    ("subject", lambda task: task.subject_id),
-    ("asked by", lambda task: task.created_by),
-    ("due", lambda task: task.due_at),
-    ("delivered", lambda task: task.delivered_at),
-    ("started", lambda task: task.started_at),
-    ("ended", lambda task: task.ended_at),
-    ("correlation id", lambda task: task.correlation_id),
-]
+
+
+def _task_detail(run: Run) -> list[Column[TaskView]]:
+    """With names beside ids."""
+    return [
+        *_TASK_COLUMNS,
+        ("code", lambda task: task.code),
+        ("node", lambda task: _named(_name_of_node(run, task.node_id), task.node_id)),
+        ("subject", lambda task: _named(_name_of_subject(run, task), task.subject_id)),
+        ("asked by", lambda task: _name_of_asker(run, task.created_by)),
+        ("due", lambda task: task.due_at),
+        ("delivered", lambda task: task.delivered_at),
+        ("started", lambda task: task.started_at),
+        ("ended", lambda task: task.ended_at),
+        ("correlation id", lambda task: task.correlation_id),
+    ]
+
+
+def _named(name: str, id: UUID | None) -> str:
+    return f"{name} ({id})" if name else str(id or "")
+
+
+def _name_of_node(run: Run, node_id: UUID) -> str:
+    return _told(lambda: run.api.send(fleet.node_get(node_id)).name)
+
+
+def _name_of_subject(run: Run, task: TaskView) -> str:
+    """A task is about a GPU of its node, or about a version of the agent; or about the node itself."""
+    if task.subject_id is None or task.subject_id == task.node_id:
+        return ""
+    slots = _told(lambda: list(run.api.items(fleet.slot_list(SlotListQuery(node_id=task.node_id, limit=MAX_LIMIT)))))
+    return next((f"GPU {slot.index}, {slot.serial}" for slot in slots or [] if slot.id == task.subject_id), "")
+
+
+def _name_of_asker(run: Run, who: str) -> str:
+    kind, _, word = who.partition(":")
+    user_id = names.as_id(word) if kind == "user" else None
+    if user_id is None:
+        return who
+    return _named(_told(lambda: run.api.send(platform.user_get(user_id)).email), user_id)
+
+
+def _told(ask: Callable[[], T]) -> T | Any:
+    """What the API says, or nothing: a name is a courtesy, and what it names may be gone."""
+    try:
+        return ask()
+    except ApiError:
+        return ""
 
 
 def _stopping(task: TaskView) -> bool:
@@ -97,7 +137,7 @@ def node_id(run: Run, word: str) -> UUID:
 def ordered(run: Run, call: Call[TaskView], *, wait: bool) -> None:
     """Give a node a task, and say how to follow it, or how it ended."""
     if not wait:
-        task = run.show(call, _TASK_DETAIL)
+        task = run.show(call, _task_detail(run))
         if not run.out.json:
             run.out.note(f"Follow it with: gpuaas nodes task {task.id}")
         return
@@ -191,7 +231,10 @@ def task_list(run: Run, *, node: str | None, state: str | None, type: str | None
         state=None if state is None else TaskState(state),
         type=type,
     )
-    columns = _TASK_COLUMNS if node is not None else [*_TASK_COLUMNS, ("node", lambda task: task.node_id)]
+    columns = _TASK_COLUMNS
+    if node is None and not run.out.json:
+        known = {one.id: one.name for one in run.api.items(fleet.node_list(NodeListQuery(limit=MAX_LIMIT)))}
+        columns = [*_TASK_COLUMNS, ("node", lambda task: known.get(task.node_id, task.node_id))]
     run.table(fleet.task_list(query), columns, limit=limit, all=all, empty="No task is so.")
 
 
@@ -204,7 +247,7 @@ def task_get(run: Run, *, task: str) -> None:
 
 @GROUP.command("cancel", _TASK, REASON, summary="Cancel a task: at once, or by asking its node to stop.")
 def task_cancel(run: Run, *, task: str, reason: str) -> None:
-    run.show(fleet.task_cancel(_task_id(task), NodeReason(reason=reason)), _TASK_DETAIL)
+    run.show(fleet.task_cancel(_task_id(task), NodeReason(reason=reason)), _task_detail(run))
 
 
 def _task_id(word: str) -> UUID:
@@ -218,7 +261,7 @@ def _show_task(run: Run, body: bytes, task: TaskDetail, *, whole: bool = True) -
     if run.out.json:
         run.out.raw(body)
         return
-    run.out.fields([(name, value(task)) for name, value in _TASK_DETAIL])
+    run.out.fields([(name, value(task)) for name, value in _task_detail(run)])
     if task.phases:
         run.out.line("")
         run.out.table(

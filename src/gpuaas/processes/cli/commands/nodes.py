@@ -60,6 +60,7 @@ def columns(sku_names: dict[UUID, str]) -> list[Column[NodeView]]:
         ("liveness", lambda node: node.liveness),
         ("health", lambda node: node.health),
         ("sellable", lambda node: node.sellable),
+        ("gpus", lambda node: f"{node.gpus}/{node.gpus_expected}"),
         ("sku", lambda node: sku_names.get(node.sku_id, node.sku_id)),
         ("region", lambda node: node.region),
         ("accounts", lambda node: len(node.accounts)),

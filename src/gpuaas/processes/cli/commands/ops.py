@@ -103,7 +103,10 @@ def ops_health(run: Run) -> None:
     else:
         _show_checks(run, [(check.name, check.ok, check.reason) for check in found.checks])
         run.out.line("")
-        figures = msgspec.to_builtins(found.figures)
+        figures = {
+            name: round(value, 1) if isinstance(value, float) else value
+            for name, value in msgspec.to_builtins(found.figures).items()
+        }
         behind = [f"{one.consumer} {one.behind_seconds:.1f} s" for one in found.figures.consumers]
         run.out.fields([(name.replace("_", " "), value) for name, value in (figures | {"consumers": behind}).items()])
     if not found.ok:

@@ -51,7 +51,7 @@ def seconds_of(text: str) -> float:
 _DATA = Argument(
     "--data-dir", default=".gpuaas", help="That of `gpuaas up`. Default: .gpuaas, as there.", completes="file"
 )
-_NODE = Argument("node", help="A simulated node, by name or id; 'all' for all of them.")
+_NODE = Argument("node", help="A simulated node, by name or id; 'all' for all of them.", completes="node")
 _ONE_GPU = Argument("--gpu", kind=index, help="Only this GPU, by number. Default: the whole host.")
 
 
@@ -145,7 +145,7 @@ def skew_clock(run: Run, *, node: str, seconds: float, data_dir: str) -> None:
 
 @GROUP.command(
     "clear",
-    Argument("node", optional=True, default="all", help="Only of this node. Default: of all."),
+    Argument("node", optional=True, default="all", help="Only of this node. Default: of all.", completes="node"),
     _DATA,
     summary="End all faults. What was quarantined comes back through a passed check only.",
 )

@@ -36,7 +36,7 @@ from gpuaas.processes.cli.run import Run
 GROUP = Group("ops", "The fleet; a part of the group of operators.")
 CERTIFICATES = GROUP.group("certificates", "Certificates of nodes and of the agents' listener.")
 CA = GROUP.group("ca", "The authority that signs nodes' certificates.")
-_NODE = Argument("node", help="Its name or id.")
+_NODE = Argument("node", help="Its name or id.", completes="node")
 
 
 # ── how it is ────────────────────────────────────────────────────────────────────────────────────
