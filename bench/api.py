@@ -152,16 +152,20 @@ def _rss_mb(pid: int) -> float:
     return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
 
 
+def _answer(port: int, request: bytes) -> bytes:
+    """One answer as the server sends it: its end is known by closing the connection after it."""
+    with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as answer:
+        connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
+        return answer.read().replace(b"connection: close\r\n", b"", 1)
+
+
 @contextmanager
 def _raw_app(ready: Stage, request: bytes) -> Iterator[int]:
     """The same server with a bare ASGI application that sends the same bytes and does nothing else."""
-    with socket.create_connection(("127.0.0.1", ready.port)) as connection:
-        connection.sendall(request)
-        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
     port = free_port()
     child = subprocess.Popen([sys.executable, "-m", "bench.raw", str(port)], stdin=subprocess.PIPE)
     assert child.stdin is not None
-    child.stdin.write(head + b"\r\n\r\n" + body)
+    child.stdin.write(_answer(ready.port, request))
     child.stdin.close()
     try:
         for _ in range(100):

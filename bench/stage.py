@@ -200,8 +200,8 @@ async def _fill(url: str, org_id: UUID, account_id: UUID, key: str) -> None:
     # Limits are not what is measured here.
     await connection.execute(
         "INSERT INTO policy_overrides (key, value, guardrail, set_from, set_by_name, reason) "
-        "SELECT k, '100000', false, 'global', 'bench', 'bench' "
-        "FROM unnest(ARRAY['rate_limit.default_per_minute', 'rate_limit.default_burst', "
-        "'identity.projects_per_org_max']) AS k"
+        "SELECT k, v::jsonb, false, 'global', 'bench', 'bench' FROM (VALUES "
+        "('rate_limit.default_per_minute', '1000000'), ('rate_limit.default_burst', '100000'), "
+        "('identity.projects_per_org_max', '100000')) AS limits (k, v)"
     )
     await connection.close()

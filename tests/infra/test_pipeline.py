@@ -116,6 +116,9 @@ class Directory:
         ),
     }
 
+    def recall(self, credential: str) -> Actor | None:
+        return None
+
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
         if credential not in self.people:
             raise Unauthenticated(Code.CREDENTIAL_INVALID, "unknown")

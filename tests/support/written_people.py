@@ -48,6 +48,9 @@ class WrittenPeople:
         )
         return self.people[name]
 
+    def recall(self, credential: str) -> Actor | None:
+        return None
+
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
         if credential not in self.people:
             raise Unauthenticated(Code.CREDENTIAL_INVALID, "unknown")

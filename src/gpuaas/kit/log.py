@@ -139,7 +139,7 @@ def get_logger() -> Any:
     return structlog.get_logger()
 
 
-class AccessLine(msgspec.Struct):
+class AccessLine(msgspec.Struct, gc=False):
     """The one line about a request. Its fields are ours or checked, so it skips the scrubber: it is on every path."""
 
     operation: str
@@ -158,14 +158,14 @@ class _Access:
     """Lines about requests, written together: a system call for each would be a tenth of a small request."""
 
     on = False
-    lines: ClassVar[list[bytes]] = []
+    lines: ClassVar[list[AccessLine]] = []
 
 
 def access(line: AccessLine) -> None:
     """Write the line within ACCESS_SECONDS. Called in a running loop."""
     if not _Access.on:
         return
-    _Access.lines.append(_ENCODER.encode(line))
+    _Access.lines.append(line)
     if len(_Access.lines) == 1:
         asyncio.get_running_loop().call_later(ACCESS_SECONDS, flush_access)
     elif len(_Access.lines) >= ACCESS_LINES:
@@ -174,5 +174,6 @@ def access(line: AccessLine) -> None:
 
 def flush_access() -> None:
     if _Access.lines:
-        lines, _Access.lines[:] = b"\n".join(_Access.lines) + b"\n", []
+        lines = _ENCODER.encode_lines(_Access.lines)
+        _Access.lines.clear()
         os.write(2, lines)

@@ -7,6 +7,10 @@ from gpuaas.kit.ids import OrgId, ProjectId
 
 
 class Authority(Protocol):
+    def recall(self, credential: str) -> Actor | None:
+        """The actor behind a credential that was read less than a second ago; None: ask `actor`."""
+        ...
+
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
         """The actor behind a bearer credential, at most a second old, or read anew when `fresh`; raises
         Unauthenticated or Denied."""

@@ -4,6 +4,7 @@ error has the catalogue's shape; every request is counted, timed and logged once
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from http import HTTPStatus
+from typing import TypeVar
 
 import asyncpg
 import msgspec
@@ -24,6 +25,7 @@ from gpuaas.infra.postgres.database import AWAY, away
 from gpuaas.kit import clock, log, trace
 from gpuaas.kit.errors import Broken, Fault, Invalid, Missing, NotAllowed, Unavailable
 
+T = TypeVar("T")
 Send = Callable[[Message], Awaitable[None]]
 MAX_IN_FLIGHT = 500
 MAX_AGENTS_IN_FLIGHT = 10_000  # nearly all of them wait for a task, which costs nothing
@@ -51,10 +53,12 @@ class App:
     ) -> None:
         """`agents`: the agents' listener, with their operations and no others."""
         self._router = Router()
-        self._pages = pages
+        self._pages = {path: _Page(f"page {path}", page) for path, page in pages.items()}
         self._proxies = proxies
         self.edge = edge
         self._in_flight, self._most = 0, MAX_AGENTS_IN_FLIGHT if agents else MAX_IN_FLIGHT
+        self._ready = False
+        """Once there, what decides stays: it is not asked again."""
         self._declared: dict[str, frozenset[str]] = {}
         for operation in registry.all():
             if (operation.scope is Scope.AGENT) is not agents:
@@ -75,75 +79,38 @@ class App:
         started = clock.monotonic()
         request = Request(scope, receive, self._proxies)
         log.correlation_id.set(request.correlation_id)
-        trace.enter(request.headers.get(b"traceparent", b"").decode("latin-1"))
+        traceparent = request.headers.get(b"traceparent")
+        trace.enter(traceparent.decode("latin-1") if traceparent else "")
         self._in_flight += 1
-        operation, actor = "none", ANONYMOUS
-        answer: Answer | int
+        operation, actor, wire = "none", ANONYMOUS, Wire.JSON
+        answer: Answer | Stream | int
         try:
             if self._in_flight > self._most:
                 raise Unavailable(Code.OVERLOADED, "Too many requests are waiting. Try again.", retry_after=1)
-            operation, actor, answer = await self._route(request, send)
+            target, values = self._target(request)
+            operation, wire = target.name, target.wire
+            running = target.run(request, values)
+            answer, actor = await (_traced(operation, running) if trace.recording() else running)
+            if isinstance(answer, Stream):
+                answer = await _send_stream(send, request, answer)
         except Fault as fault:
-            operation, answer = getattr(fault, "operation", operation), fault_answer(fault, request)
+            answer = fault_answer(fault, request, wire)
             self._note_undeclared(operation, fault)
         except Exception as error:  # noqa: BLE001 # the last wall: whatever it is, it leaves in the catalogue's shape
-            said = away(error) if isinstance(error, AWAY) else _broken(error)
-            said.wire = getattr(error, "wire", Wire.JSON)  # type: ignore[attr-defined] # read by fault_answer
-            operation, answer = getattr(error, "operation", operation), fault_answer(said, request)
+            answer = fault_answer(away(error) if isinstance(error, AWAY) else _broken(error), request, wire)
         finally:
             self._in_flight -= 1
         if isinstance(answer, Answer):
-            await _send(send, request, answer)
-        status = answer.status if isinstance(answer, Answer) else answer
-        self._record(request, operation, actor, status, clock.monotonic() - started)
-
-    async def _route(self, request: Request, send: Send) -> tuple[str, Actor, Answer | int]:
-        """Whose it was, and its answer; of a stream, which is sent here, what became of it as a status."""
-        if request.ambiguity:
-            raise Invalid(Code.REQUEST_MALFORMED, f"The request can be read in two ways: {request.ambiguity}.")
-        page = self._pages.get(request.path)
-        if page is not None:
-            if request.method not in PAGE_METHODS:
-                raise _not_allowed(PAGE_METHODS)
-            return f"page {request.path}", ANONYMOUS, await page(request)
-        found = self._router.find(request.path)
-        if found is None:
-            raise Missing(Code.ROUTE_MISSING, "There is nothing at this path. See /api/docs.")
-        by_method, values = found
-        target = by_method.get(request.method)
-        if target is None:
-            raise _not_allowed(by_method)
-        pipeline: Pipeline = target[0]
-        name = pipeline.operation.id
-        if not self.edge.ready():
-            raise Unavailable(Code.DEPENDENCY_UNAVAILABLE, "The API is just starting. Try again.", retry_after=1)
-        try:
-            if trace.recording():
-                with trace.span(name):
-                    answer, cx = await pipeline.run(request, values)
-            else:
-                answer, cx = await pipeline.run(request, values)
-            if isinstance(answer, Stream):
-                return name, cx.actor, await _send_stream(send, request, answer)
-        except Exception as error:
-            error.operation = name  # type: ignore[attr-defined] # so that the failure is counted where it happened
-            error.wire = pipeline.operation.wire  # type: ignore[attr-defined] # and answered in its shape
-            raise
-        return name, cx.actor, answer
-
-    def _note_undeclared(self, operation: str, fault: Fault) -> None:
-        """The contract lists what an operation answers with; anything else is a mistake of ours, counted and said."""
-        if operation in self._declared and fault.code not in self._declared[operation]:
-            UNDECLARED.labels(operation, fault.code).inc()
-            log.get_logger().error("undeclared error", operation=operation, code=fault.code)
-
-    def _record(self, request: Request, operation: str, actor: Actor, status: int, seconds: float) -> None:
-        METER.count(operation, status, seconds)
+            await send({"type": "http.response.start", "status": answer.status, "headers": _headers(request, answer)})
+            await send({"type": "http.response.body", "body": answer.body})
+            answer = answer.status
+        seconds = clock.monotonic() - started
+        METER.count(operation, answer, seconds)
         log.access(
             log.AccessLine(
                 operation,
-                status,
-                round(seconds * 1000, 2),
+                answer,
+                int(seconds * 100_000) / 100,
                 request.method,
                 request.correlation_id,
                 request.client_ip,
@@ -151,8 +118,53 @@ class App:
             )
         )
 
+    def _target(self, request: Request) -> tuple["Pipeline | _Page", list[str]]:
+        """What answers a request, and the values in its path."""
+        if request.ambiguity:
+            raise Invalid(Code.REQUEST_MALFORMED, f"The request can be read in two ways: {request.ambiguity}.")
+        page = self._pages.get(request.path)
+        if page is not None:
+            if request.method not in PAGE_METHODS:
+                raise _not_allowed(PAGE_METHODS)
+            return page, []
+        found = self._router.find(request.path)
+        if found is None:
+            raise Missing(Code.ROUTE_MISSING, "There is nothing at this path. See /api/docs.")
+        by_method, values = found
+        pipeline: Pipeline | None = by_method.get(request.method)
+        if pipeline is None:
+            raise _not_allowed(by_method)
+        self._ready = self._ready or self.edge.ready()
+        if not self._ready:
+            raise Unavailable(Code.DEPENDENCY_UNAVAILABLE, "The API is just starting. Try again.", retry_after=1)
+        return pipeline, values
 
-def fault_answer(fault: Fault, request: Request) -> Answer:
+    def _note_undeclared(self, operation: str, fault: Fault) -> None:
+        """The contract lists what an operation answers with; anything else is a mistake of ours, counted and said."""
+        if operation in self._declared and fault.code not in self._declared[operation]:
+            UNDECLARED.labels(operation, fault.code).inc()
+            log.get_logger().error("undeclared error", operation=operation, code=fault.code)
+
+
+class _Page:
+    """Runs as a pipeline does, for anybody."""
+
+    wire = Wire.JSON
+
+    def __init__(self, name: str, page: Page) -> None:
+        self.name = name
+        self._page = page
+
+    async def run(self, request: Request, values: list[str]) -> tuple[Answer, Actor]:
+        return await self._page(request), ANONYMOUS
+
+
+async def _traced(operation: str, running: Awaitable[T]) -> T:
+    with trace.span(operation):
+        return await running
+
+
+def fault_answer(fault: Fault, request: Request, wire: Wire = Wire.JSON) -> Answer:
     """A fault as it leaves. The issuer's protocol endpoints speak RFC 6749's shape; all else has the catalogue's."""
     if fault.status >= 500:
         log.get_logger().error("request failed", code=fault.code, reason=fault.log or fault.message, path=request.path)
@@ -163,7 +175,6 @@ def fault_answer(fault: Fault, request: Request) -> Answer:
         headers.append((b"www-authenticate", b'Bearer realm="gpuaas"'))
     if hasattr(fault, "allow"):
         headers.append((b"allow", fault.allow.encode()))
-    wire = getattr(fault, "wire", Wire.JSON)
     if wire is not Wire.JSON and wire is not Wire.AGENT:
         return protocol_answer(fault, wire, request.correlation_id, tuple(headers))
     body = ErrorBody(
@@ -198,21 +209,14 @@ async def _deny_upgrade(send: Send) -> None:
     await send({"type": "websocket.http.response.body", "body": body})
 
 
-async def _send(send: Send, request: Request, answer: Answer) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [
-                (b"content-type", answer.content_type),
-                (b"content-length", str(len(answer.body)).encode()),
-                (b"x-correlation-id", request.correlation_id.encode()),
-                *BASE_HEADERS,
-                *answer.headers,
-            ],
-        }
-    )
-    await send({"type": "http.response.body", "body": answer.body})
+def _headers(request: Request, answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", answer.content_type),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-correlation-id", request.correlation_id.encode()),
+        *BASE_HEADERS,
+        *answer.headers,
+    ]
 
 
 async def _send_stream(send: Send, request: Request, stream: Stream) -> int:

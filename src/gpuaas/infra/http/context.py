@@ -1,7 +1,9 @@
 """What a handler sees. The type of its context is the scope of its operation: the pipeline resolves and authorises
 the organisation and project before the handler runs."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -27,54 +29,35 @@ class Context:
     """Common to all scopes. `tx` is the request's one transaction; `db` is for streams and snapshots only."""
 
     scope: Scope
-    __slots__ = (
-        "actor",
-        "audit_details",
-        "client_ip",
-        "correlation_id",
-        "cursors",
-        "db",
-        "headers",
-        "org_id_or_none",
-        "parts",
-        "policy",
-        "prepared",
-        "project_id_or_none",
-        "question",
-        "subject_id",
-        "tx",
-        "unaudited",
-    )
+    tx: Tx
+    org_id_or_none: OrgId | None = None
+    project_id_or_none: ProjectId | None = None
+    prepared: Any = None
+    question = ""
+    subject_id: UUID | None = None
+    audit_details: Mapping[str, Any] = MappingProxyType({})
+    unaudited = False
+    """Set by an issuer's endpoint when nothing happened: a poll that found nothing yet."""
 
     def __init__(
         self,
-        *,
         actor: Actor,
         correlation_id: str,
         client_ip: str,
+        headers: dict[bytes, bytes],
         db: Database,
         policy: PolicyReader,
         parts: Parts,
         cursors: Cursors,
-        headers: dict[bytes, bytes],
     ) -> None:
         self.actor = actor
         self.correlation_id = correlation_id
         self.client_ip = client_ip
+        self.headers = headers
         self.db = db
         self.policy = policy
         self.parts = parts
         self.cursors = cursors
-        self.headers = headers
-        self.tx: Tx
-        self.org_id_or_none: OrgId | None = None
-        self.project_id_or_none: ProjectId | None = None
-        self.prepared: Any = None
-        self.question = ""
-        self.subject_id: UUID | None = None
-        self.audit_details: dict[str, Any] = {}
-        self.unaudited = False
-        """Set by an issuer's endpoint when nothing happened: a poll that found nothing yet."""
 
     def cursor_position(self, cursor: str | None) -> list[str] | None:
         """Where the last page ended, as this list's own cursor says."""
@@ -85,12 +68,10 @@ class Context:
 
 
 class PublicContext(Context):
-    __slots__ = ()
     scope = Scope.PUBLIC
 
 
 class UserContext(Context):
-    __slots__ = ()
     scope = Scope.USER
 
     @property
@@ -100,7 +81,6 @@ class UserContext(Context):
 
 
 class OrgContext(UserContext):
-    __slots__ = ()
     scope = Scope.ORG
 
     @property
@@ -110,7 +90,6 @@ class OrgContext(UserContext):
 
 
 class ProjectContext(OrgContext):
-    __slots__ = ()
     scope = Scope.PROJECT
 
     @property
@@ -120,14 +99,12 @@ class ProjectContext(OrgContext):
 
 
 class PlatformContext(UserContext):
-    __slots__ = ()
     scope = Scope.PLATFORM
 
 
 class AgentContext(Context):
     """A node speaks, known by its certificate."""
 
-    __slots__ = ()
     scope = Scope.AGENT
 
     @property

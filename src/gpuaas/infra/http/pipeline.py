@@ -85,14 +85,20 @@ class Pipeline:
 
     def __init__(self, operation: Operation, edge: Edge) -> None:
         self.operation = operation
+        self.name, self.wire = operation.id, operation.wire
         self._edge = edge
         self._decoder = msgspec.json.Decoder(operation.body) if operation.speaks_json and operation.body else None
         self._query = QueryReader(operation.query) if operation.wire is Wire.JSON and operation.query else None
         self._body_name = _body_name(operation)
         self._one_time = operation.one_time_fields
         self._takes_nothing = operation.speaks_json and operation.query is None and not operation.mutates
+        # Said once, here: a declaration's properties cost more than the checks they are for.
+        self._mutates = operation.mutates
+        self._by_bearer = operation.scope is not Scope.PUBLIC and operation.scope is not Scope.AGENT
+        self._in_org = operation.scope is Scope.ORG or operation.scope is Scope.PROJECT
+        self._allow_listed = operation.wire is Wire.JSON
 
-    async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Context]:
+    async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Actor]:
         op = self.operation
         try:
             cx, arguments = await self._admit(request, values)
@@ -102,12 +108,15 @@ class Pipeline:
             if given is None:
                 raise
             return given
-        await self._take_place(request, cx.actor)
+        if op.lane is Lane.DEFAULT and cx.actor.id:
+            self._edge.rates.take_default(cx.actor.subject)
+        else:
+            await self._take_place(request, cx.actor)
         body = b"" if self._takes_nothing and not request.query_string else await self._decode(request, arguments)
         try:
-            if op.mutates:
-                return await self._change(cx, request, arguments, body), cx
-            return await self._read(cx, request, arguments), cx
+            if self._mutates:
+                return await self._change(cx, request, arguments, body), cx.actor
+            return await self._read(cx, request, arguments), cx.actor
         except Unauthenticated:
             if op.lane is Lane.ENROLMENT:
                 await self._edge.rates.take(Lane.AUTH, request.client_ip)
@@ -120,7 +129,7 @@ class Pipeline:
         try:
             return await self._try_admit(request, values, fresh=False)
         except (Missing, Denied):
-            if self.operation.scope is Scope.PUBLIC or self.operation.scope is Scope.AGENT:
+            if not self._by_bearer:
                 raise
             return await self._try_admit(request, values, fresh=True)
 
@@ -131,7 +140,7 @@ class Pipeline:
             await self._edge.rates.check_open(Lane.AUTH, subject)
         await self._edge.rates.take(self.operation.lane, subject)
 
-    async def _given_before(self, request: Request) -> tuple[Answer, Context] | None:
+    async def _given_before(self, request: Request) -> tuple[Answer, Actor] | None:
         """The answer to a change that took away its own ground: the organisation is deleted, its member has left.
         Whoever repeats exactly that request hears what he heard, not that there is nothing."""
         op = self.operation
@@ -144,46 +153,48 @@ class Pipeline:
             stored = await self._stored(cx, key)
             if stored is None:
                 return None
-            return _replay(stored, self._digest(request, await request.body(op.body_limit))), cx
+            return _replay(stored, self._digest(request, await request.body(op.body_limit))), cx.actor
         except Fault:
             return None
 
     def _context(self, request: Request, actor: Actor) -> Context:
         edge = self._edge
         return self.operation.context(
-            actor=actor,
-            correlation_id=request.correlation_id,
-            client_ip=request.client_ip,
-            db=edge.db,
-            policy=edge.policy,
-            parts=edge.parts,
-            cursors=edge.cursors,
-            headers=request.headers,
+            actor,
+            request.correlation_id,
+            request.client_ip,
+            request.headers,
+            edge.db,
+            edge.policy,
+            edge.parts,
+            edge.cursors,
         )
 
     async def _try_admit(self, request: Request, values: list[str], *, fresh: bool) -> tuple[Context, dict[str, Any]]:
         op = self.operation
         actor = await self._authenticate(request, fresh=fresh)
         cx = self._context(request, actor)
-        if op.wire is Wire.JSON:
+        if self._allow_listed:
             access.check_allow_list(actor, op.id)
         arguments = _path_arguments(op, values) if values else {}
-        if op.scope is Scope.ORG or op.scope is Scope.PROJECT:
+        if self._in_org:
             await self._resolve(cx, arguments)
         if op.permission is not None:
             access.require(actor, op.permission, cx.org_id_or_none, cx.project_id_or_none)
         return cx, arguments
 
     async def _authenticate(self, request: Request, *, fresh: bool) -> Actor:
-        if self.operation.scope is Scope.PUBLIC:
-            return ANONYMOUS
-        if self.operation.scope is Scope.AGENT:
+        if not self._by_bearer:
+            if self.operation.scope is Scope.PUBLIC:
+                return ANONYMOUS
             if self._edge.agents is None:
                 raise Unauthenticated(Code.CREDENTIAL_MISSING, "Nodes are not spoken with here.")
             return await self._edge.agents.node(request.peer_certificate)
         self._edge.rates.check_guessing(request.client_ip)
         try:
-            return await self._edge.authority.actor(request.bearer(), fresh=fresh)
+            credential = request.bearer()
+            known = None if fresh else self._edge.authority.recall(credential)
+            return known or await self._edge.authority.actor(credential, fresh=fresh)
         except (Unauthenticated, Denied):
             self._edge.rates.failed_login(request.client_ip)
             raise
@@ -238,7 +249,8 @@ class Pipeline:
 
     async def _read(self, cx: Context, request: Request, arguments: dict[str, Any]) -> Answer | Stream:
         op = self.operation
-        cx.question = _question(op, cx, arguments)
+        if self._query is not None:
+            cx.question = _question(op, cx, arguments)
         if not op.transaction:
             return self._answer(await op.handler(cx, **arguments))
         async with self._edge.db.read(self._sight(cx)) as tx:

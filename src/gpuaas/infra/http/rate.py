@@ -4,7 +4,7 @@ The default lane is a number in this process's memory. The strict lanes (financi
 are a row in PostgreSQL: exact across replicas, and when the database is away they refuse."""
 
 from gpuaas.contracts.error_codes import Code
-from gpuaas.infra.http.operation import STRICT_LANES, Lane
+from gpuaas.infra.http.operation import Lane
 from gpuaas.infra.postgres.database import AWAY, Database, away
 from gpuaas.kit import clock
 from gpuaas.kit.errors import Limited
@@ -27,6 +27,7 @@ WHERE lane = $1 AND subject = $2
 
 
 _KEYS = {lane: (f"rate_limit.{lane}_per_minute", f"rate_limit.{lane}_burst") for lane in Lane}
+_PER_MINUTE, _BURST = _KEYS[Lane.DEFAULT]
 
 
 class Buckets:
@@ -45,13 +46,14 @@ class Buckets:
 
     def take(self, subject: str, per_minute: int, burst: int) -> float:
         """As `peek`, and takes the room there is."""
-        wait = self.peek(subject, per_minute, burst)
+        now, gap = clock.monotonic(), 60.0 / per_minute
+        next_at = self._next_at.get(subject, now)
+        wait = next_at - now - gap * (burst - 1)
         if wait > 0:
             return wait
-        now = clock.monotonic()
         if len(self._next_at) >= MAX_SUBJECTS:
             self._next_at = {key: at for key, at in self._next_at.items() if at > now}
-        self._next_at[subject] = max(self._next_at.get(subject, now), now) + 60.0 / per_minute
+        self._next_at[subject] = max(now, next_at) + gap
         return 0.0
 
 
@@ -62,13 +64,19 @@ class RateLanes:
         self._default = Buckets()
         self._failures = Buckets()
 
+    def take_default(self, subject: str) -> None:
+        """A place in the lane for which nobody has to ask."""
+        wait = self._default.take(subject, self._policy.number(_PER_MINUTE), self._policy.number(_BURST))
+        if wait > 0:
+            raise limited(wait)
+
     async def take(self, lane: Lane, subject: str) -> None:
+        if lane is Lane.DEFAULT:
+            self.take_default(subject)
+            return
         per_minute_key, burst_key = _KEYS[lane]
         per_minute, burst = self._policy.number(per_minute_key), self._policy.number(burst_key)
-        if lane in STRICT_LANES:
-            wait = await self._take_strict(lane, subject, per_minute, burst)
-        else:
-            wait = self._default.take(subject, per_minute, burst)
+        wait = await self._take_strict(lane, subject, per_minute, burst)
         if wait > 0:
             raise limited(wait)
 

@@ -17,6 +17,7 @@ from gpuaas.kit.errors import Detail, Invalid, Refused, TooLarge, Unauthenticate
 
 BODY_SECONDS = 10.0
 MAX_FIELDS = 50
+MAX_CREDENTIAL = 8192
 _SLASH = re.compile(rb"%2f|%5c", re.IGNORECASE)
 _ONCE = frozenset(
     {
@@ -58,24 +59,28 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query_string: bytes = scope["query_string"]
-        given_headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        given_headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.headers: dict[bytes, bytes] = dict(given_headers)
-        self.ambiguity = _ambiguity(scope.get("raw_path") or b"", given_headers, self.headers)
+        raw_path: bytes = scope.get("raw_path") or b""
+        self.ambiguity = ""
         """What a proxy before us may have read otherwise than we do; '' when there is nothing."""
+        if b"%" in raw_path or len(given_headers) != len(self.headers):
+            self.ambiguity = _ambiguity(raw_path, given_headers)
         self.peer_certificate: bytes | None = scope.get("peer_certificate")
         self._receive = receive
-        peer = scope["client"][0] if scope.get("client") else ""
+        client = scope.get("client")
+        peer: str = client[0] if client else ""
         self.client_ip = _client_ip(peer, self.headers, proxies) if proxies else peer
         given = self.headers.get(b"x-correlation-id")
         self.correlation_id = given.decode() if given and _CORRELATION.match(given) else new_correlation_id()
 
     def bearer(self) -> str:
-        scheme, _, credential = self.headers.get(b"authorization", b"").partition(b" ")
-        if not scheme:
+        given = self.headers.get(b"authorization")
+        if not given:
             raise Unauthenticated(Code.CREDENTIAL_MISSING, "Send an access token or a service-account key as Bearer.")
-        if scheme.lower() != b"bearer" or not credential or len(credential) > 8192 or not credential.isascii():
+        if given[:7].lower() != b"bearer " or not 7 < len(given) <= 7 + MAX_CREDENTIAL or not given.isascii():
             raise Unauthenticated(Code.CREDENTIAL_INVALID, "The Authorization header is not 'Bearer' and a credential.")
-        return credential.decode().strip()
+        return given[7:].decode().strip()
 
     async def body(self, limit: int) -> bytes:
         """The whole body, or a fault: never more than `limit` bytes in memory, never longer than ten seconds."""
@@ -118,15 +123,12 @@ class Request:
         return pairs(self.query_string, "query") if self.query_string else {}
 
 
-def _ambiguity(raw_path: bytes, given: list[tuple[bytes, bytes]], headers: dict[bytes, bytes]) -> str:
-    if b"%" in raw_path and _SLASH.search(raw_path):
+def _ambiguity(raw_path: bytes, given: list[tuple[bytes, bytes]]) -> str:
+    if _SLASH.search(raw_path):
         return "the path has an encoded slash"
-    if len(given) != len(headers):
-        names = [name for name, _ in given]
-        twice = next((name for name in names if name in _ONCE and names.count(name) > 1), None)
-        if twice is not None:
-            return f"the header {twice.decode()} is given twice"
-    return ""
+    names = [name for name, _ in given]
+    twice = next((name for name in names if name in _ONCE and names.count(name) > 1), None)
+    return "" if twice is None else f"the header {twice.decode()} is given twice"
 
 
 _PROCESS = os.urandom(8).hex()

@@ -3,7 +3,8 @@ the number of operations."""
 
 from typing import Any
 
-Methods = dict[str, tuple[Any, tuple[str, ...]]]
+Methods = dict[str, Any]
+"""What was added, by method."""
 
 
 class Node:
@@ -13,7 +14,7 @@ class Node:
         self.child_by_name: dict[str, Node] = {}
         self.param: Node | None = None
         self.param_name = ""
-        self.by_method: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        self.by_method: Methods = {}
 
 
 class Router:
@@ -22,16 +23,16 @@ class Router:
         self._plain: dict[str, tuple[Methods, list[str]]] = {}
 
     def add(self, method: str, path: str, target: Any) -> None:
-        node, names = self._root, []
+        node, plain = self._root, True
         for segment in path.strip("/").split("/"):
             if segment.startswith("{"):
-                names.append(segment[1:-1])
+                plain = False
                 node.param = node.param or Node()
                 node = node.param
             else:
                 node = node.child_by_name.setdefault(segment, Node())
-        node.by_method[method] = (target, tuple(names))
-        if not names:
+        node.by_method[method] = target
+        if plain:
             self._plain[path] = (node.by_method, [])
 
     def find(self, path: str) -> tuple[Methods, list[str]] | None:

@@ -22,6 +22,38 @@ STOP_SECONDS = 8
 BACKLOG = 1024
 HEAD_BYTES = 32 * 1024
 HEAD_SECONDS = 15.0
+GATHERED_BYTES = 4096
+GATHERED_WRITES = 8
+
+
+class Gathered:
+    """A transport that sends together what is written to it in one turn of the loop: the server writes an answer's head
+    and its body apart, and each would be a packet of its own that wakes the reader."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._written: list[bytes] = []
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if not self._written:
+            self._loop.call_soon(self._send)
+        self._written.append(data)
+        if len(data) > GATHERED_BYTES or len(self._written) > GATHERED_WRITES:
+            self._send()  # whoever writes much is told by the transport to wait
+
+    def _send(self) -> None:
+        if self._written and not self._transport.is_closing():
+            self._transport.write(b"".join(self._written))
+        self._written.clear()
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class CatalogueProtocol(HttpToolsProtocol):
@@ -32,7 +64,7 @@ class CatalogueProtocol(HttpToolsProtocol):
     _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
-        super().connection_made(transport)
+        super().connection_made(Gathered(transport, self.loop))  # type: ignore[arg-type] # all of it uvicorn uses
         self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -41,16 +41,41 @@ class Userinfo(Protocol):
     async def userinfo(self, access_token: str) -> dict[str, object]: ...
 
 
+class Recent:
+    """Actors by the credential itself, for the second they may be remembered: what nearly every request asks, at the
+    price of a lookup. Credentials are kept in clear here, so all of them are dropped whenever that second is over."""
+
+    def __init__(self) -> None:
+        self._actors: dict[str, tuple[float, Actor]] = {}
+        self._drop_at = 0.0
+
+    def get(self, credential: str) -> Actor | None:
+        found = self._actors.get(credential)
+        return found[1] if found is not None and found[0] > clock.monotonic() else None
+
+    def put(self, credential: str, actor: Actor, until: float) -> None:
+        now = clock.monotonic()
+        if now > self._drop_at or len(self._actors) >= MAX_CREDENTIALS:
+            self._actors, self._drop_at = {}, now + CACHE_SECONDS
+        self._actors[credential] = (until, actor)
+
+    def drop(self, credential: str) -> None:
+        self._actors.pop(credential, None)
+
+
 class Known:
     """A credential seen before. The lock lets one request read for all that wait."""
 
-    __slots__ = ("actor", "claims", "lock", "read_at", "usable_until")
+    __slots__ = ("actor", "claims", "lock", "read_at", "until", "usable_until")
 
     def __init__(self) -> None:
         self.claims: Claims | None = None
         self.actor: Actor | None = None
         self.read_at = float("-inf")
         self.usable_until = 0
+        """When the credential itself ends, in seconds since 1970."""
+        self.until = float("-inf")
+        """Up to when the actor may be given without reading: monotonic, like `read_at`."""
         self.lock = asyncio.Lock()
 
 
@@ -62,20 +87,19 @@ class CredentialAuthority:
         self._verifier = verifier
         self._userinfo = userinfo
         self._known: OrderedDict[bytes, Known] = OrderedDict()
+        self._recent = Recent()
         self._orgs: OrderedDict[ProjectId, tuple[float, OrgId]] = OrderedDict()
+
+    def recall(self, credential: str) -> Actor | None:
+        return self._recent.get(credential)
 
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
         arrived = clock.monotonic()
         digest = token_hash(credential)
         known = self._known.get(digest)
-        if (
-            known is not None
-            and not fresh
-            and known.actor is not None
-            and known.read_at > arrived - CACHE_SECONDS
-            and known.usable_until > clock.epoch_s()
-        ):
+        if known is not None and not fresh and known.actor is not None and known.until > arrived:
             self._known.move_to_end(digest)
+            self._recent.put(credential, known.actor, known.until)
             return known.actor
         if known is None:
             known = self._known[digest] = Known()
@@ -85,6 +109,7 @@ class CredentialAuthority:
             return await self._read(known, credential, arrived if fresh else arrived - CACHE_SECONDS)
         except Fault:
             self._known.pop(digest, None)
+            self._recent.drop(credential)
             raise
 
     async def welcome(self, access_token: str, said: Claims) -> Actor:
@@ -135,6 +160,8 @@ class CredentialAuthority:
                 actor = await self._of_token(known, credential)
                 known.usable_until = actor.expires_at + LEEWAY_SECONDS
             known.actor, known.read_at = actor, started
+            known.until = started + min(CACHE_SECONDS, known.usable_until - clock.epoch_ms() / 1000)
+            self._recent.put(credential, actor, known.until)
             return actor
 
     async def _of_key(self, key_hash: bytes) -> Actor:
