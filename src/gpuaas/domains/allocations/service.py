@@ -26,6 +26,7 @@ from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit.errors import Conflict
+from gpuaas.kit.ids import HoldId
 from gpuaas.ports.policy import PolicyReader
 
 PROVISIONING_SECONDS = 45 * 60.0
@@ -220,7 +221,7 @@ async def holds_cleaning(tx: Tx, allocation_id: UUID) -> None:
     await store.holds_cleaning(tx, allocation_id, seconds=CLEANING_SECONDS)
 
 
-async def holds_end(tx: Tx, allocation: Allocation, ends: Mapping[UUID, HoldState]) -> None:
+async def holds_end(tx: Tx, allocation: Allocation, ends: Mapping[HoldId, HoldState]) -> None:
     """Give slots back; whoever waits for one is served."""
     await store.holds_end(tx, allocation.id, ends)
     tx.hint(QUEUE_HINT)

@@ -20,7 +20,7 @@ from gpuaas.domains.allocations.models import (
 from gpuaas.domains.allocations.states import LIFE, LIVE
 from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
-from gpuaas.kit.ids import AllocationId, new_id
+from gpuaas.kit.ids import AllocationId, HoldId, new_id
 
 _NAMES = {"allocations_one_name": Code.ALLOCATION_NAME_TAKEN}
 INSERT = """
@@ -251,7 +251,7 @@ async def holds_rest(tx: Tx, allocation_id: UUID) -> None:
     await tx.run(UNCLEANING, allocation_id)
 
 
-async def holds_end(tx: Tx, allocation_id: UUID, ends: Mapping[UUID, HoldState]) -> int:
+async def holds_end(tx: Tx, allocation_id: UUID, ends: Mapping[HoldId, HoldState]) -> int:
     return await tx.run(END_HOLD, allocation_id, list(ends), list(ends.values()))
 
 

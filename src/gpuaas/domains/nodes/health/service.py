@@ -190,6 +190,13 @@ async def slot_condemn(tx: Tx, slot_id: UUID, *, reason: str, detail: str) -> No
     await _quarantine(tx, slot, reason=reason, detail=detail, evidence={}, strike=False)
 
 
+async def return_if_condemned(tx: Tx, slot_id: UUID, *, reason: str) -> None:
+    """What it was condemned for is over: have it checked under load, through which it returns."""
+    found = await store.open_of_slot(tx, slot_id)
+    if found is not None and found.reason == reason:
+        await _check_for_return(tx, found)
+
+
 async def slot_return(tx: Tx, slot_id: UUID) -> TaskRow:
     """Ask for the check under load through which the slot returns, if it passes."""
     slot = await inventory.slot_get(tx, SlotId(slot_id))

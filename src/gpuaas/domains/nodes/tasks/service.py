@@ -4,6 +4,7 @@ Always holds: a node's tasks are numbered without a gap; a task has at most one 
 given to; another node's task is as if it were not; whatever a node does not tell, a deadline ends."""
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -16,9 +17,10 @@ from gpuaas.contracts.tasks.base import TASK_TYPES, Outcome, Phase, Report, Task
 from gpuaas.domains.nodes.plausible import require_plausible, require_plausible_all
 from gpuaas.domains.nodes.tasks import store
 from gpuaas.domains.nodes.tasks.hinting import TO_SIGN, subject_of
-from gpuaas.domains.nodes.tasks.models import NewTask, TaskKey, TaskRow, TaskStory
+from gpuaas.domains.nodes.tasks.models import Delivered, NewTask, Place, TaskKey, TaskRow, TaskStory
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.domains.nodes.tasks.states import OPEN, S
+from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import clock, log, trace
 from gpuaas.kit.errors import Conflict, Detail, Missing, Refused
@@ -77,7 +79,7 @@ async def task_cancel(tx: Tx, task_id: TaskId, reason: str) -> TaskRow:
         except Conflict:
             pass  # it was fetched meanwhile
         else:
-            _tell_end(tx, ended)
+            await _tell_end(tx, ended)
             return ended
     asked = await store.ask_cancel(tx, task_id)
     if asked is None:
@@ -131,10 +133,24 @@ async def trust(tx: Tx) -> tuple[list[TaskKey], list[str]]:
 
 
 # the agent -----------------------------------------------------------------------------------------------------------
-async def claim(tx: Tx, node_id: UUID, next_sequence: int) -> tuple[list[str], list[UUID]]:
-    """Hand over what is ready, in order of sequence, and name what is not wanted any more."""
-    envelopes = await store.deliver(tx, node_id, next_sequence, limit=ENVELOPES_AT_ONCE)
-    return envelopes, await store.cancels(tx, node_id)
+async def claim(tx: Tx, claims: Collection[Place]) -> dict[Place, tuple[list[str], list[UUID]]]:
+    """Hand over what is ready, in order of sequence, and name what is not wanted any more; for each who claims."""
+    first: dict[UUID, int] = {}
+    for node_id, sequence in claims:
+        first[node_id] = min(sequence, first.get(node_id, sequence))
+    delivered: dict[UUID, list[Delivered]] = {}
+    for one in await store.deliver(tx, first, limit=ENVELOPES_AT_ONCE):
+        delivered.setdefault(one.node_id, []).append(one)
+    cancelled: dict[UUID, list[UUID]] = {}
+    for node_id, task_id in await store.cancels(tx, list(first)):
+        cancelled.setdefault(node_id, []).append(task_id)
+    return {
+        (node_id, sequence): (
+            [one.envelope for one in delivered.get(node_id, ()) if one.sequence >= sequence],
+            cancelled.get(node_id, []),
+        )
+        for node_id, sequence in claims
+    }
 
 
 async def phases_tell(tx: Tx, node_id: UUID, task_id: TaskId, phases: list[Phase]) -> None:
@@ -160,7 +176,7 @@ async def result_tell(tx: Tx, node_id: UUID, task_id: TaskId, report: Report) ->
     to = TaskState(report.outcome.value)
     ended = await store.accept(tx, task_id, node_id, report, to=to, digest=digest, result=result)
     if ended is not None:
-        _tell_end(tx, ended)
+        await _tell_end(tx, ended)
         return ended
     late = await store.accept_late(tx, task_id, node_id, report, digest=digest, result=result)
     if late is not None:
@@ -219,18 +235,20 @@ async def _given_to(tx: Tx, node_id: UUID, task_id: TaskId) -> TaskRow:
 async def tasks_overdue(tx: Tx) -> list[TaskRow]:
     moved = await store.move_overdue(tx, limit=TASKS_AT_ONCE)
     for task in moved:
-        _tell_end(tx, task)
+        await _tell_end(tx, task)
     return moved
 
 
 async def tasks_restart(tx: Tx, node_id: UUID) -> None:
     """The node has a new agent, which knows nothing of what the old one was given."""
     for task in await store.abandon(tx, node_id, "the node was enrolled again while it had the task"):
-        _tell_end(tx, task)
+        await _tell_end(tx, task)
     await store.sequence_restart(tx, node_id)
 
 
-def _tell_end(tx: Tx, task: TaskRow) -> None:
+async def _tell_end(tx: Tx, task: TaskRow) -> None:
+    if task.subject_id is not None:
+        await runs.wake(tx, task.subject_id)
     tx.emit(
         TaskEnded(
             task_id=task.id,

@@ -1,0 +1,10 @@
+"""Every flow there is. A kind without its steps does not start a worker."""
+
+from gpuaas.contracts.http.flows import FlowKind
+from gpuaas.flows.provision import PROVISION
+from gpuaas.flows.release import RELEASE
+from gpuaas.flows.story import Flow
+
+FLOWS: dict[FlowKind, Flow] = {flow.kind: flow for flow in (PROVISION, RELEASE)}
+if set(FLOWS) != set(FlowKind):
+    raise TypeError(f"flows without steps: {set(FlowKind) - set(FLOWS)}")

@@ -1,0 +1,85 @@
+"""allocation.release: from the word to give back to slots that are proven clean.
+
+    revoke → (the money's last seconds come here, with billing) → clean → unlease → finish
+
+`released` only when its nodes have said that nothing of it is left, and every GPU is clean with evidence or in
+quarantine. No step is taken back: a release that cannot go on surrenders, and then what it holds stays held and in
+quarantine until somebody has proven it gone."""
+
+from datetime import timedelta
+
+from gpuaas.contracts.http.allocations import AllocationState
+from gpuaas.contracts.http.flows import FlowKind
+from gpuaas.domains.allocations import service as allocations
+from gpuaas.domains.allocations.models import Allocation, Hold, HoldState
+from gpuaas.domains.nodes.health import service as health
+from gpuaas.flows import cleaning
+from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait
+from gpuaas.ports.policy import PolicyReader
+
+MINUTE = timedelta(minutes=1)
+
+
+async def revoke(scene: Scene) -> Wait | None:
+    allocation, held = await _read(scene)
+    if allocation.state is not AllocationState.RELEASING:
+        raise StepFailed("state", f"the allocation is {allocation.state}")
+    return await cleaning.revoke(scene, allocation, held)
+
+
+async def clean(scene: Scene) -> Wait | None:
+    allocation, held = await _read(scene)
+    await allocations.holds_cleaning(scene.tx, allocation.id)
+    cleaned = await cleaning.clean(scene, allocation, held)
+    if isinstance(cleaned, Wait):
+        return cleaned
+    scene.memo["clean"] = await cleaning.certify(scene, allocation, held, cleaned)
+    return None
+
+
+async def unlease(scene: Scene) -> Wait | None:
+    allocation, held = await _read(scene)
+    return await cleaning.unlease(scene, allocation, held)
+
+
+async def finish(scene: Scene) -> None:
+    allocation, held = await _read(scene)
+    if allocation.state is AllocationState.RELEASED:
+        return
+    proven = set(scene.memo.get("clean", []))
+    dirty = [hold for hold in held if hold.serial not in proven]
+    await allocations.quarantine(
+        scene.tx, dirty, reason="not_proven_clean", detail=f"after the release of allocation {allocation.id}"
+    )
+    ends = {hold.id: HoldState.CLEAN if hold.serial in proven else HoldState.QUARANTINED for hold in held}
+    await allocations.holds_end(scene.tx, allocation, ends)
+    for hold in held:
+        # An earlier release that failed has put it into quarantine: now it is clean, and has to show that it works.
+        if hold.serial in proven:
+            await health.return_if_condemned(scene.tx, hold.slot_id, reason=allocations.RELEASE_FAILED)
+    await allocations.allocation_released(scene.tx, allocation)
+
+
+async def surrender(scene: Scene) -> None:
+    allocation, _ = await _read(scene)
+    if allocation.state is AllocationState.RELEASING:
+        policy = scene.parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
+        await allocations.release_failed(scene.tx, policy, allocation, reason=scene.run.error)
+
+
+async def _read(scene: Scene) -> tuple[Allocation, list[Hold]]:
+    allocation = await allocations.allocation_lock(scene.tx, scene.subject_id)
+    return allocation, await allocations.holds_of(scene.tx, allocation.id)
+
+
+RELEASE = Flow(
+    kind=FlowKind.ALLOCATION_RELEASE,
+    version=1,
+    steps=(
+        Step("revoke", revoke, None, 8 * MINUTE),
+        Step("clean", clean, None, 24 * MINUTE),
+        Step("unlease", unlease, None, 4 * MINUTE),
+        Step("finish", finish, None, 2 * MINUTE),
+    ),
+    surrender=surrender,
+)
