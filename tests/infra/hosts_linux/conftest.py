@@ -1,7 +1,8 @@
 """Accounts on this machine: only where root may make them, and swept away whatever a test did."""
 
 import os
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from gpuaas.infra.hosts.linux.accounts import Accounts, Terms
 from gpuaas.infra.hosts.linux.layout import Layout
 from tests.infra.hosts_linux import machine
 
+HERE = Path(__file__).parent
 # Accounts are made by root only; everything else of the host is tested by whoever runs the tests.
-collect_ignore = [] if os.geteuid() == 0 else ["test_accounts.py", "test_hostile.py", "test_interrupted.py"]
+collect_ignore = (
+    [] if os.geteuid() == 0 else ["test_accounts.py", "test_hostile.py", "test_interrupted.py", "test_device_access.py"]
+)
 
 
 @dataclass
@@ -56,3 +60,29 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[machine.Sshd]:
         pytest.fail(reason)
     with machine.sshd(tmp_path_factory.mktemp("sshd")) as running:
         yield running
+
+
+def _compiled(source: str, library: Path, *defines: str) -> str:
+    """A stand-in for one of NVIDIA's libraries, with its C interface."""
+    if missing := machine.install("cc"):
+        pytest.fail(missing)
+    flags = [f"-D{define}" for define in defines]
+    subprocess.run(["cc", "-shared", "-fPIC", *flags, "-o", str(library), str(HERE / source)], check=True)
+    return str(library)
+
+
+@pytest.fixture(scope="session")
+def nvml(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return _compiled("nvml_stub.c", tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1")
+
+
+@pytest.fixture
+def nvml_pending(tmp_path: Path) -> str:
+    """The same, but every card waits for a reset."""
+    return _compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", "ALL_PENDING")
+
+
+@pytest.fixture
+def cuda(tmp_path: Path) -> Callable[..., str]:
+    """A driver with one GPU of 96 MiB; defines say what is wrong with it."""
+    return lambda *defines: _compiled("cuda_stub.c", tmp_path / "libcuda.so.1", *defines)

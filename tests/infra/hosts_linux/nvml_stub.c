@@ -26,6 +26,27 @@ int nvmlDeviceGetTemperature(void *handle, unsigned int sensor, unsigned int *va
     *value = handle == &hot ? 99 : 41;
     return 0;
 }
+int nvmlDeviceGetIndex(void *handle, unsigned int *value) { *value = handle == &hot; return 0; }
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count, void *infos) {
+    *count = handle == &hot ? 2 : 0;
+    return *count ? 7 : 0; /* no room was given */
+}
+int nvmlDeviceGetRemappedRows(void *handle, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    *corrected = *uncorrected = *failed = 0;
+#ifdef ALL_PENDING
+    *pending = 1;
+#else
+    *pending = handle == &hot;
+#endif
+    return 0;
+}
+int nvmlDeviceGetCurrPcieLinkWidth(void *handle, unsigned int *value) { *value = handle == &hot ? 8 : 16; return 0; }
+int nvmlDeviceGetMaxPcieLinkWidth(void *handle, unsigned int *value) { *value = 16; return 0; }
+int nvmlDeviceGetNvLinkState(void *handle, unsigned int link, unsigned int *active) {
+    if (link >= 18) return 2; /* no such link */
+    *active = !(handle == &hot && link == 3);
+    return 0;
+}
 int nvmlDeviceGetPowerUsage(void *handle, unsigned int *value) { *value = 75500; return 0; }
 int nvmlDeviceGetTotalEccErrors(void *handle, unsigned int kind, unsigned int counter, unsigned long long *count) {
     *count = handle == &hot ? 2 : 0;

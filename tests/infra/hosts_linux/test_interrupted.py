@@ -12,8 +12,8 @@ from tests.infra.hosts_linux.conftest import Ground
 from tests.infra.hosts_linux.machine import Sshd
 
 REPOSITORY = Path(__file__).parents[3]
-MAKING = ["recorded", "account_made", "home_made", "keys_written", "limits_written", "proven"]
-TAKING = ["locked", "timers_removed", "processes_ended", "files_removed", "account_removed", "proven"]
+MAKING = ["recorded", "account_made", "home_made", "keys_written", "limits_written", "gpus_opened", "proven"]
+TAKING = ["locked", "timers_removed", "processes_ended", "gpus_closed", "files_removed", "account_removed", "proven"]
 
 
 def killed(ground: Ground, verb: str, login: str, key: str, phase: str) -> None:

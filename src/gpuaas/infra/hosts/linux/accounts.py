@@ -37,9 +37,14 @@ class Terms:
     ssh_port: int = 22
 
 
+GpuAccess = Callable[[dict[str, int]], None]
+"""Open each GPU, by its serial number, to the account of this uid, and all others to nobody."""
+
+
 class Accounts:
-    def __init__(self, layout: Layout, state: Path, terms: Terms) -> None:
+    def __init__(self, layout: Layout, state: Path, terms: Terms, gpu_access: GpuAccess | None = None) -> None:
         self._layout = layout
+        self._gpu_access = gpu_access or (lambda holders: None)
         self._terms = terms
         self._database = AccountDatabase(layout)
         self._records = AccountRecords(state / "accounts", layout.uids)
@@ -56,6 +61,10 @@ class Accounts:
             return sorted(made | {record.login for record in self._records.all()})
 
         return await _apart(look)
+
+    def holders(self) -> dict[str, int]:
+        """By serial number, the uid of the account that has the GPU. One that is being taken away has none."""
+        return {serial: record.uid for record in self._records.all() if not record.revoking for serial in record.gpus}
 
     async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], tell: PhaseTeller) -> AccountResult:
         wanted = _checked({"login": login, "ssh_keys": ssh_keys, "gpus": gpus})
@@ -75,6 +84,8 @@ class Accounts:
         await _apart(lambda: self._limit(login))
         await tell("limits_written", f"{self._terms.processes} processes")
         async with self._changing:
+            await _apart(lambda: self._gpu_access(self.holders()))
+            await tell("gpus_opened", f"{len(wanted.gpus)} GPUs")
             await _apart(lambda: self._open(login))
         await _apart(lambda: self._prove_made(record, wanted.ssh_keys))
         await tell("proven", "it can log in")
@@ -100,6 +111,9 @@ class Accounts:
         await tell("timers_removed", "")
         ended = await _apart(lambda: end_processes(self._layout, uid))
         await tell("processes_ended", f"{ended} processes")
+        async with self._changing:
+            await _apart(lambda: self._gpu_access(self.holders()))
+        await tell("gpus_closed", f"{len(record.gpus)} GPUs")
         await _apart(lambda: self._clean(login, uid))
         await tell("files_removed", "")
         async with self._changing:
@@ -137,6 +151,9 @@ class Accounts:
             raise HostFailed("login_not_ours", f"{wanted.login} is an account of somebody else (uid {entry.uid})")
         if entry is None and self._draining.exists():
             raise HostFailed("drained", "this host takes no new accounts now")
+        uid, holders = record.uid if record is not None else -1, self.holders()
+        if taken := [serial for serial in wanted.gpus if holders.get(serial, uid) != uid]:
+            raise HostFailed("gpu_in_use", f"another account has {', '.join(taken)[:500]}")
         if record is None:
             if entry is None:
                 return self._records.claim(wanted.login, wanted.gpus, self._uid_taken)

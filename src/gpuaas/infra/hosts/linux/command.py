@@ -1,5 +1,6 @@
 """Programs of the host: argument lists, a known environment, no input, bounded time and output."""
 
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +19,21 @@ class Ended:
 
 
 def run(
-    argv: Sequence[str], *, timeout_seconds: float = 30, accept: Sequence[int] = (0,), uid: int | None = None
+    argv: Sequence[str],
+    *,
+    timeout_seconds: float = 30,
+    accept: Sequence[int] = (0,),
+    uid: int | None = None,
+    path: str = PATH,
 ) -> Ended:
     """Run to its end; HostFailed when it is missing, too slow, or ends with a code nobody accepts."""
     try:
         done = subprocess.run(
-            list(argv),
+            [shutil.which(argv[0], path=path) or argv[0], *argv[1:]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_ENVIRONMENT,
+            env=_ENVIRONMENT | {"PATH": path},
             cwd="/",
             timeout=timeout_seconds,
             check=False,

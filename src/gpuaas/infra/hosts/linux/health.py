@@ -1,7 +1,7 @@
 """Whether this host and each of its GPUs can be used, check by check. What cannot be shown to work has not passed."""
 
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,8 +12,6 @@ from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.infra.hosts.linux.nvml import Card
 from gpuaas.kit import clock
 
-LoadTest = Callable[[list[Gpu]], Awaitable[dict[str, Check]]]
-"""Work the GPUs hard and say, by serial, how each did."""
 LEAST_DISK_BYTES = 2 << 30
 LEAST_DISK_SHARE = 0.02
 LEAST_MEMORY_SHARE = 0.02
@@ -79,6 +77,8 @@ def gpu_health(
     errors = (card.ecc_uncorrected if card else None) or 0
     if card is not None and card.ecc_uncorrected is not None:
         checks.append(Check(name="ecc", passed=errors == 0, detail=f"{errors} uncorrected"))
+    if card is not None:
+        checks += _card_checks(card)
     serious = [fault for fault in faults if fault.serial == gpu.serial and fault.kind is not FaultKind.APPLICATION]
     said = ", ".join(sorted({fault.code for fault in serious}))
     checks.append(Check(name="faults", passed=not serious, detail=(said or "none told by the driver")[:500]))
@@ -92,6 +92,25 @@ def gpu_health(
         power_w=card.power_w if card else None,
         ecc_uncorrected=min(errors, 1 << 20),
     )
+
+
+def _card_checks(card: Card) -> list[Check]:
+    """What only some cards tell of."""
+    checks = []
+    if card.remap_pending is not None:
+        sound = not card.remap_pending and not card.remap_failed
+        word = (
+            "failed: to be replaced" if card.remap_failed else "waits for a reset" if card.remap_pending else "none due"
+        )
+        checks.append(Check(name="remapping", passed=sound, detail=word))
+    if card.pcie_width is not None and card.pcie_width_most is not None:
+        width = f"{card.pcie_width} of {card.pcie_width_most} lanes"
+        checks.append(Check(name="pcie", passed=card.pcie_width >= card.pcie_width_most, detail=width))
+    if any(card.nvlinks):
+        down = [str(number) for number, up in enumerate(card.nvlinks) if not up]
+        told = f"down: {', '.join(down)}" if down else f"{len(card.nvlinks)} up"
+        checks.append(Check(name="nvlink", passed=not down, detail=told))
+    return checks
 
 
 def missing_health(serial: str) -> GpuHealth:

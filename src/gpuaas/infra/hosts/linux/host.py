@@ -7,13 +7,15 @@ from pathlib import Path
 from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult
 from gpuaas.contracts.tasks.topology import Check, Gpu, GpuFault, HostHealth, Topology
 from gpuaas.infra.hosts.linux.accounts import Accounts, Terms
+from gpuaas.infra.hosts.linux.device_access import DeviceAccess
 from gpuaas.infra.hosts.linux.fault_journal import FaultJournal
-from gpuaas.infra.hosts.linux.health import LoadTest, gpu_health, host_checks, missing_health
+from gpuaas.infra.hosts.linux.health import gpu_health, host_checks, missing_health
 from gpuaas.infra.hosts.linux.inspection import inspect
 from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.infra.hosts.linux.metrics import gpu_metrics, host_metrics
 from gpuaas.infra.hosts.linux.nvml import LIBRARY, Card, Nvml, open_nvml
-from gpuaas.infra.hosts.linux.sanitising import MemoryClear, memory_cleaning, reset_cleaning
+from gpuaas.infra.hosts.linux.proving import Proofs, Prover
+from gpuaas.infra.hosts.linux.sanitising import memory_cleaning, reset_cleaning
 from gpuaas.ports.host import HostFailed, PhaseTeller
 
 MOST_FAULTS_TOLD = 64
@@ -24,8 +26,7 @@ class LinuxSettings:
     layout: Layout = field(default_factory=Layout)
     terms: Terms = field(default_factory=Terms)
     nvml_library: str = LIBRARY
-    load_test: LoadTest | None = None
-    memory_clear: MemoryClear | None = None
+    proofs: Proofs = field(default_factory=Proofs)
 
 
 class LinuxHost:
@@ -34,7 +35,9 @@ class LinuxHost:
         self._layout = self._settings.layout
         self._state = state
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._accounts = Accounts(self._layout, state, self._settings.terms)
+        self._devices = DeviceAccess(self._layout)
+        self._prover = Prover(self._settings.proofs)
+        self._accounts = Accounts(self._layout, state, self._settings.terms, self._open_gpus)
         self._journal = FaultJournal(self._layout, state)
         self._nvml: Nvml | None = None
         self._inspected = False
@@ -48,8 +51,11 @@ class LinuxHost:
         faults = await self.faults()
         known = {gpu.serial: gpu for gpu in topology.gpus}
         wanted = [known[serial] for serial in serials if serial in known] if serials else topology.gpus
-        await tell("host_checked", f"{len(wanted)} GPUs to look at")
+        if load:
+            self._require_free([gpu.serial for gpu in wanted])
         checks = await asyncio.to_thread(host_checks, self._layout, self._state, topology.gpus)
+        checks.append(await asyncio.to_thread(self._devices.check, topology.gpus, self._accounts.holders()))
+        await tell("host_checked", f"{len(wanted)} GPUs to look at")
         loaded = await self._loaded(wanted, tell) if load else {}
         cards = await asyncio.to_thread(self._cards, wanted)
         gpus = [
@@ -61,16 +67,14 @@ class LinuxHost:
         return HostHealth(healthy=healthy, checks=checks, gpus=gpus, faults=faults[-MOST_FAULTS_TOLD:])
 
     async def faults(self) -> list[GpuFault]:
-        if not self._inspected:
-            await self.inspect()  # a fault names an address; whose it is must be known first
+        await self._looked()  # a fault names an address; whose it is must be known first
         return await asyncio.to_thread(self._journal.pending)
 
     async def acknowledge(self, faults: list[GpuFault]) -> None:
         await asyncio.to_thread(self._journal.acknowledge, faults)
 
     async def metrics(self) -> dict[str, float]:
-        if not self._inspected:
-            await self.inspect()
+        await self._looked()
 
         def read() -> dict[str, float]:
             cards, numbers = self._cards(self._gpus), host_metrics(self._layout)
@@ -84,10 +88,16 @@ class LinuxHost:
         return await self._accounts.logins()
 
     async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], *, tell: PhaseTeller) -> AccountResult:
-        await self._known(gpus)
-        return await self._accounts.provision(login, ssh_keys, gpus, tell)
+        given = await self._known(gpus) if gpus else []
+        await self._looked()
+        made = await self._accounts.provision(login, ssh_keys, gpus, tell)
+        holders = await asyncio.to_thread(self._accounts.holders)
+        if wrong := await asyncio.to_thread(self._devices.open_to_others, given, holders):
+            raise HostFailed("device_access", f"not open to {login} alone: {'; '.join(wrong)[:500]}")
+        return made
 
     async def revoke(self, login: str, *, tell: PhaseTeller) -> RevokeResult:
+        await self._looked()
         return await self._accounts.revoke(login, tell)
 
     async def drain(self, *, drained: bool) -> None:
@@ -97,23 +107,47 @@ class LinuxHost:
         if reimage:
             raise HostFailed("reimage_unsupported", "this host cannot install itself anew")
         cleanings: list[Cleaning] = []
+        self._require_free(serials)
         for gpu in await self._known(serials):
             await tell("clearing", gpu.serial)
-            cleanings.append(await memory_cleaning(gpu, self._settings.memory_clear))
+            cleanings.append(await memory_cleaning(gpu, self._prover.clear))
             await tell("resetting", gpu.serial)
-            cleanings.append(await asyncio.to_thread(reset_cleaning, self._layout, gpu))
+            cleanings.append(await asyncio.to_thread(reset_cleaning, self._layout, gpu, self._settings.proofs.path))
         return cleanings
 
     async def _loaded(self, gpus: list[Gpu], tell: PhaseTeller) -> dict[str, Check]:
-        """Every GPU gets an answer: one that was not tried has not passed."""
-        test = self._settings.load_test
+        """Every GPU gets an answer: one that was not tried has not passed. What waits for a reset is reset before."""
         if not gpus:
             await tell("load_skipped", "no GPU on this host")
             return {}
+        cards = await asyncio.to_thread(self._cards, gpus)
+        for gpu in gpus:
+            card = cards[gpu.serial]
+            if card is not None and card.remap_pending and not card.processes:
+                done = await asyncio.to_thread(reset_cleaning, self._layout, gpu, self._settings.proofs.path)
+                await tell("reset", f"{gpu.serial}: {done.evidence}"[:500])
         await tell("loading", f"{len(gpus)} GPUs")
-        why = "nothing here can put it under load" if test is None else "the load test says nothing of it"
-        told = {} if test is None else await test(gpus)
-        return {gpu.serial: told.get(gpu.serial, Check(name="load", passed=False, detail=why)) for gpu in gpus}
+        checks = await asyncio.gather(*(self._load(gpu, cards[gpu.serial]) for gpu in gpus))
+        return {gpu.serial: check for gpu, check in zip(gpus, checks, strict=True)}
+
+    async def _load(self, gpu: Gpu, card: Card | None) -> Check:
+        if card is not None and card.processes:
+            return Check(name="load", passed=False, detail=f"{card.processes} programs compute on it")
+        return await self._prover.load(gpu, card)
+
+    def _require_free(self, serials: list[str]) -> None:
+        """Nobody's work is disturbed, and nobody's memory cleared."""
+        holders = self._accounts.holders()
+        if held := [serial for serial in serials if serial in holders]:
+            raise HostFailed("gpu_in_use", f"an account has {', '.join(held)[:500]}")
+
+    def _open_gpus(self, holders: dict[str, int]) -> None:
+        self._devices.apply(self._gpus, holders)
+
+    async def _looked(self) -> None:
+        """Once since the start; not again where a driver that hangs would stop what has to be done."""
+        if not self._inspected:
+            await self.inspect()
 
     async def _known(self, serials: list[str]) -> list[Gpu]:
         if not serials:

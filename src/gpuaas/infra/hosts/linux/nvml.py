@@ -14,6 +14,8 @@ LIBRARY = "libnvidia-ml.so.1"
 _TEXT = 96
 _TEMPERATURE_GPU = 0
 _UNCORRECTED, _VOLATILE = 1, 0
+_TOO_SMALL = 7
+_MOST_LINKS = 36
 
 
 class _Memory(ctypes.Structure):
@@ -37,6 +39,17 @@ class Card:
     power_w: float | None
     utilization_percent: float | None
     ecc_uncorrected: int | None
+    index: int | None = None
+    """The number NVIDIA's tools have for it."""
+    processes: int | None = None
+    """How many programs compute on it."""
+    remap_pending: bool | None = None
+    """A row waits to be remapped, or a page to be retired, by a reset."""
+    remap_failed: bool | None = None
+    pcie_width: int | None = None
+    pcie_width_most: int | None = None
+    nvlinks: tuple[bool, ...] = ()
+    """Of each link it has, whether it is up."""
 
 
 class Nvml:
@@ -61,6 +74,7 @@ class Nvml:
             has_memory = self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
             has_use = self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(use))
             power = self._number("nvmlDeviceGetPowerUsage", handle)
+            pending, broken = self._remapping(handle)
             return Card(
                 name=self._text("nvmlDeviceGetName", handle),
                 serial=self._text("nvmlDeviceGetSerial", handle),
@@ -71,7 +85,43 @@ class Nvml:
                 power_w=None if power is None else power / 1000,
                 utilization_percent=float(use.gpu) if has_use else None,
                 ecc_uncorrected=self._errors(handle),
+                index=self._count("nvmlDeviceGetIndex", handle),
+                processes=self._processes(handle),
+                remap_pending=pending,
+                remap_failed=broken,
+                pcie_width=self._count("nvmlDeviceGetCurrPcieLinkWidth", handle),
+                pcie_width_most=self._count("nvmlDeviceGetMaxPcieLinkWidth", handle),
+                nvlinks=self._links(handle),
             )
+
+    def _remapping(self, handle: ctypes.c_void_p) -> tuple[bool | None, bool | None]:
+        """Rows since Ampere, pages before; a card does one of both."""
+        rows = [ctypes.c_uint() for _ in range(4)]  # corrected, uncorrected, pending, failed
+        if self._call("nvmlDeviceGetRemappedRows", handle, *map(ctypes.byref, rows)):
+            return bool(rows[2].value), bool(rows[3].value)
+        pages = self._count("nvmlDeviceGetRetiredPagesPendingStatus", handle)
+        return (None if pages is None else bool(pages)), None
+
+    def _processes(self, handle: ctypes.c_void_p) -> int | None:
+        count = ctypes.c_uint(0)
+        function = getattr(self._library, "nvmlDeviceGetComputeRunningProcesses_v3", None)
+        if function is None:
+            return None
+        code = function(handle, ctypes.byref(count), None)  # no room given: it says how many there are
+        return count.value if code in (0, _TOO_SMALL) else None
+
+    def _links(self, handle: ctypes.c_void_p) -> tuple[bool, ...]:
+        links = []
+        for link in range(_MOST_LINKS):
+            active = ctypes.c_uint()
+            if not self._call("nvmlDeviceGetNvLinkState", handle, ctypes.c_uint(link), ctypes.byref(active)):
+                break
+            links.append(bool(active.value))
+        return tuple(links)
+
+    def _count(self, name: str, handle: ctypes.c_void_p) -> int | None:
+        value = self._number(name, handle)
+        return None if value is None else int(value)
 
     def _errors(self, handle: ctypes.c_void_p) -> int | None:
         count = ctypes.c_ulonglong()

@@ -9,7 +9,7 @@ from pathlib import Path
 from gpuaas.contracts.tasks.catalogue import Cleaning, CleaningMethod
 from gpuaas.contracts.tasks.topology import Gpu
 from gpuaas.infra.hosts.linux import readings
-from gpuaas.infra.hosts.linux.command import run
+from gpuaas.infra.hosts.linux.command import PATH, run
 from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.kit import clock
 from gpuaas.ports.host import HostFailed
@@ -21,20 +21,18 @@ _FREE_DRIVERS = ("", "vfio-pci")
 """Under these nobody is using the device through the host's kernel."""
 
 
-async def memory_cleaning(gpu: Gpu, clear: MemoryClear | None) -> Cleaning:
-    if clear is None:
-        return _cleaning(gpu, CleaningMethod.MEMORY_CLEARED, clean=False, evidence="nothing here can clear its memory")
+async def memory_cleaning(gpu: Gpu, clear: MemoryClear) -> Cleaning:
     try:
         return _cleaning(gpu, CleaningMethod.MEMORY_CLEARED, clean=True, evidence=await clear(gpu))
     except HostFailed as failure:
         return _cleaning(gpu, CleaningMethod.MEMORY_CLEARED, clean=False, evidence=str(failure))
 
 
-def reset_cleaning(layout: Layout, gpu: Gpu) -> Cleaning:
+def reset_cleaning(layout: Layout, gpu: Gpu, path: str = PATH) -> Cleaning:
     """Function-level reset: by the kernel where the device is free, by the vendor's tool where its driver has it."""
     device = layout.sys / "bus/pci/devices" / gpu.address
     try:
-        evidence = _reset(device, gpu)
+        evidence = _reset(device, gpu, path)
     except HostFailed as failure:
         return _cleaning(gpu, CleaningMethod.RESET, clean=False, evidence=str(failure))
     except OSError as error:
@@ -45,10 +43,10 @@ def reset_cleaning(layout: Layout, gpu: Gpu) -> Cleaning:
     return _cleaning(gpu, CleaningMethod.RESET, clean=True, evidence=f"{evidence}; it answers as {answers[::-1].hex()}")
 
 
-def _reset(device: Path, gpu: Gpu) -> str:
+def _reset(device: Path, gpu: Gpu, path: str) -> str:
     driver = readings.link_name(device / "driver")
     if driver == "nvidia":
-        ended = run(["nvidia-smi", "--gpu-reset", "-i", gpu.address], timeout_seconds=RESET_SECONDS)
+        ended = run(["nvidia-smi", "--gpu-reset", "-i", gpu.address], timeout_seconds=RESET_SECONDS, path=path)
         return f"reset by nvidia-smi: {ended.output[:200]}"
     if driver not in _FREE_DRIVERS:
         raise HostFailed("reset_refused", f"the driver {driver} has it; not reset under its hands")
