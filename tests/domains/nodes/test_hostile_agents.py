@@ -223,6 +223,10 @@ ABSURD: list[tuple[str, Any]] = [
             {"accounts": ["a,b"]},
             {"accounts": ["x"] * 1001},
             {"accounts": ["a\0"]},
+            {"leases": {str(new_id()): ["S\0"]}},
+            {"leases": {str(new_id()): ["S"] * 65}},
+            {"leases": {str(new_id()): ["S"] for _ in range(65)}},
+            {"leases": {"mine": ["S1"]}},
             {"node_id": str(new_id())},
             {"agent_version": "v" * 61},
         )

@@ -3,12 +3,14 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from gpuaas.contracts.http.agent import Heartbeat
 from gpuaas.domains.nodes.liveness import handlers, service
 from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.kit import clock
+from gpuaas.kit.ids import new_id
 from tests.support.fleet import EVERYTHING, Agent, Fleet
 from tests.support.people import found, refusal
 
@@ -84,6 +86,14 @@ async def test_a_heartbeat_hears_what_is_wanted_and_says_what_was_taken_over(fle
     assert (node["observed_generation"], node["generation"]) == (after["generation"], after["generation"])
     assert node["accounts"] == ["gabc"]
     assert node["why_not"] == ["the node is cordoned", "the node is drained"]
+
+
+async def test_what_a_node_has_leased_is_known_from_its_last_heartbeat(fleet: Fleet, superuser: Any):
+    agent, allocation_id = await fleet.ready(), str(new_id())
+    for leases in ({allocation_id: ["S1", "S2"]}, {}):
+        found(await agent.heartbeat(leases=leases), 200)
+        noted = await superuser.fetchval("SELECT leases FROM node_heartbeats WHERE node_id = $1", agent.id)
+        assert msgspec.json.decode(noted) == leases
 
 
 async def test_many_heartbeats_are_few_statements(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):

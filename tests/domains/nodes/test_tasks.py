@@ -18,6 +18,8 @@ from gpuaas.contracts.tasks.catalogue import (
     HealthCheck,
     Inspect,
     Sanitise,
+    SlotLease,
+    SlotUnlease,
     UserProvision,
     UserRevoke,
 )
@@ -46,6 +48,8 @@ EVERY_TYPE: list[tuple[Any, dict[str, Any]]] = [
             "left": {"processes": 0, "files": 0, "timers": 0, "ipc": 0, "sessions": 0},
         },
     ),
+    (SlotLease(allocation_id=UUID(int=7), serials=["S1"]), {"serials": ["S1"]}),
+    (SlotUnlease(allocation_id=UUID(int=7)), {"existed": True}),
     (Drain(), {"accounts": []}),
     (
         Sanitise(serials=["S1"]),

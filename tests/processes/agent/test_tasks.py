@@ -16,11 +16,15 @@ from gpuaas.contracts.tasks.catalogue import (
     Inspect,
     InspectResult,
     Sanitise,
+    SlotLease,
+    SlotUnlease,
     UserProvision,
     UserRevoke,
 )
 from gpuaas.infra.hosts.simulated.store import Reality
 from gpuaas.kit.ids import new_id
+from gpuaas.processes.agent.leases import FILE as LEASES
+from gpuaas.processes.agent.leases import Noted
 from gpuaas.processes.agent.tasks import CALLS
 from tests.processes.agent.conftest import AgentProcess
 from tests.support.agent_plane import Plane, until
@@ -32,6 +36,21 @@ def reality(state: Path) -> Reality:
     return msgspec.json.decode((state / "host" / "host.json").read_bytes(), type=Reality)
 
 
+def noted(state: Path) -> Noted:
+    path = state / LEASES
+    return msgspec.json.decode(path.read_bytes(), type=Noted) if path.exists() else Noted()
+
+
+def changes(state: Path) -> tuple[int, int]:
+    """How often something really changed: on the host by its diary, and in the agent's own note of leases."""
+    return len(reality(state).effects), noted(state).generation
+
+
+def effects_since(state: Path, before: tuple[int, int]) -> list[str]:
+    leases = [f"leases changed {at}" for at in range(before[1] + 1, noted(state).generation + 1)]
+    return reality(state).effects[before[0] :] + leases
+
+
 async def serials(plane: Plane, node_id: UUID) -> list[str]:
     report = await plane.result(node_id, plane.give(node_id, Inspect()))
     return [gpu.serial for gpu in msgspec.json.decode(report.result, type=InspectResult).topology.gpus]
@@ -41,8 +60,11 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
     """A task of the type on a host where it has something to do, and the effects it must have had in the end."""
     gpus = await serials(plane, node_id)
     account = UserProvision(login="gada", ssh_keys=[KEY], gpus=gpus[:2])
+    lease = SlotLease(allocation_id=new_id(), serials=gpus[:2])
     if kind in (UserRevoke, Sanitise):
         await plane.result(node_id, plane.give(node_id, account))
+    if kind is SlotUnlease:
+        await plane.result(node_id, plane.give(node_id, lease))
     if kind is Sanitise:
         await plane.result(node_id, plane.give(node_id, UserRevoke(login="gada")))
     artifact = plane.artifacts.setdefault(new_id(), b"a newer agent")
@@ -52,6 +74,8 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
         HealthCheck: (HealthCheck(load=True), []),
         UserProvision: (account, ["account made gada"]),
         UserRevoke: (UserRevoke(login="gada"), ["account removed gada"]),
+        SlotLease: (lease, ["leases changed 1"]),
+        SlotUnlease: (SlotUnlease(allocation_id=lease.allocation_id), ["leases changed 2"]),
         Drain: (Drain(), ["drained"]),
         Sanitise: (Sanitise(serials=gpus[:2]), [f"cleaned {serial}" for serial in gpus[:2]]),
         AgentUpdate: (
@@ -62,7 +86,7 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
     return tasks[kind]
 
 
-def test_every_type_of_task_is_a_verb_of_the_host() -> None:
+def test_every_type_of_task_is_a_verb_of_the_host_or_of_its_agent() -> None:
     assert set(CALLS) == set(TASK_TYPES.values())
 
 
@@ -74,7 +98,7 @@ async def test_a_task_whose_agent_is_killed_has_one_effect_and_one_result(
     node_id = plane.make_node(agent.state)
     await agent.start()
     task, effects = await prepared(plane, node_id, kind)
-    before = len(reality(agent.state).effects)
+    before = changes(agent.state)
     agent.ask(ControlRequest(do=Do.CRASH_MID_TASK, at=point))
     plane.resend = True
     task_id = plane.give(node_id, task)
@@ -85,9 +109,9 @@ async def test_a_task_whose_agent_is_killed_has_one_effect_and_one_result(
     report = await plane.result(node_id, task_id)
 
     assert report.outcome is Outcome.DONE, report.reason
-    assert reality(agent.state).effects[before:] == effects
+    assert effects_since(agent.state, before) == effects
     msgspec.json.decode(report.result, type=kind.RESULT)
     claims = len(plane.nodes[node_id].claims)
     await until(lambda: len(plane.nodes[node_id].claims) > claims + 1, 10, "another claim")
     assert len(plane.nodes[node_id].results[task_id]) == 1
-    assert reality(agent.state).effects[before:] == effects
+    assert effects_since(agent.state, before) == effects

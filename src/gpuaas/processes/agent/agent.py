@@ -12,6 +12,7 @@ from gpuaas.processes.agent.conversation import Conversation
 from gpuaas.processes.agent.fault_watch import watch_faults
 from gpuaas.processes.agent.hands import Hands
 from gpuaas.processes.agent.identity import read_enrolment, tls_context
+from gpuaas.processes.agent.leases import Leases, Passing, nothing_strikes
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.task_log import TaskLog
 from gpuaas.processes.agent.tasks import Tools, Updater
@@ -32,18 +33,21 @@ class Agent:
         version: Callable[[], str],
         now: Callable[[], datetime] = clock.now,
         on_healthy: Callable[[], Awaitable[None]] | None = None,
+        passing: Passing = nothing_strikes,
     ) -> None:
         state.lock()
         enrolment, trust = read_enrolment(state), read_trust(state)
         self.node_id, self.name = enrolment.node_id, enrolment.name
         self._state, self._host = state, host
         self._tasks = TaskLog.open(state)
+        leases = Leases(state, host, passing)
         self.api = AgentApi(enrolment.agent_url, tls_context(state, trust.authorities))
         self._telling = Telling(self.api, self._tasks)
         self._trusting = Trusting(self.api, state, enrolment.node_id, enrolment.name, trust)
-        self._hands = Hands(enrolment.node_id, self._tasks, Tools(host, updater(self.api)), self._telling, now)
+        tools = Tools(host, updater(self.api), leases)
+        self._hands = Hands(enrolment.node_id, self._tasks, tools, self._telling, now)
         self._talk = Conversation(
-            self.api, state, self._tasks, self._hands, host, self._trusting, version=version, now=now
+            self.api, state, self._tasks, self._hands, host, self._trusting, leases, version=version, now=now
         )
         self._talk.on_healthy = on_healthy
 

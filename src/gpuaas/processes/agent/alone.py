@@ -16,6 +16,7 @@ from gpuaas.ports.host import Host
 from gpuaas.processes.agent.agent import Agent
 from gpuaas.processes.agent.errors import AgentError
 from gpuaas.processes.agent.identity import read_enrolment
+from gpuaas.processes.agent.leases import nothing_strikes
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.tasks import Updater
 from gpuaas.processes.agent.updates import LaunchedUpdater, NotLaunched, SimulatedUpdater, version_of
@@ -48,6 +49,7 @@ class Alone:
             version=self._version_now,
             now=simulated.now if simulated else clock.now,
             on_healthy=self._healthy,
+            passing=simulated.tap.point if simulated else nothing_strikes,
         )
         control = None
         if simulated is not None:

@@ -15,6 +15,7 @@ from gpuaas.kit import clock, log
 from gpuaas.ports.host import Host, HostFailed
 from gpuaas.processes.agent.backoff import REFUSED_SECONDS, Backoff
 from gpuaas.processes.agent.hands import Hands
+from gpuaas.processes.agent.leases import Leases
 from gpuaas.processes.agent.metrics_journal import MetricsJournal
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.task_log import TaskLog
@@ -45,12 +46,13 @@ class Conversation:
         hands: Hands,
         host: Host,
         trusting: Trusting,
+        leases: Leases,
         *,
         version: Callable[[], str],
         now: Callable[[], datetime],
     ) -> None:
         self._api, self._state, self._tasks, self._hands, self._host = api, state, tasks, hands, host
-        self._trusting, self._version, self._now = trusting, version, now
+        self._trusting, self._leases, self._version, self._now = trusting, leases, version, now
         self._journal = MetricsJournal(state.folder("metrics"))
         self._boot_id = ""
         self._accounts: list[str] = []
@@ -119,6 +121,7 @@ class Conversation:
                 sent_at=self._now(),
                 generation=self._taken.generation,
                 accounts=self._accounts[:1000],
+                leases=self._leases.all,
             )
         )
         self._pause = min(max(desired.heartbeat_seconds, 0.2), 300.0)

@@ -57,6 +57,7 @@ class FleetNode:
                     lambda api: SimulatedUpdater(self.host, api, self.state.path),
                     version=lambda: self.host.agent_version or __version__,
                     now=self.host.now,
+                    passing=self.host.tap.point,
                 )
                 self.node_id = str(agent.node_id)
                 self.host.tap.crash, self.host.tap.cut = self._crash, agent.api.pool.set_cut

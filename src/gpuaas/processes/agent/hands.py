@@ -200,7 +200,7 @@ class Hands:
         try:
             tell = self._teller(order.task_id)
             await tell("started", "")
-            result = await perform(Asked(order.task_id, self._tools, tell), task)
+            result = await perform(Asked(order.task_id, order.subject_id, self._tools, tell), task)
         except HostFailed as failure:
             return self._report(Outcome.FAILED, started, code=failure.code, reason=str(failure))
         except Exception as error:  # noqa: BLE001 - whatever a host does, the story has an end

@@ -1,4 +1,4 @@
-"""Which verb of the host each type of task is. One line for each type in the register; a test lists them."""
+"""Which verb of the host, or of its agent, each type of task is: one line for each in the register; a test lists them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,11 +17,14 @@ from gpuaas.contracts.tasks.catalogue import (
     InspectResult,
     Sanitise,
     SanitiseResult,
+    SlotLease,
+    SlotUnlease,
     UpdateResult,
     UserProvision,
     UserRevoke,
 )
 from gpuaas.ports.host import Host, PhaseTeller
+from gpuaas.processes.agent.leases import Leases
 
 EMPTY_POLL_SECONDS = 0.5
 
@@ -38,6 +41,7 @@ class Updater(Protocol):
 class Tools:
     host: Host
     updater: Updater
+    leases: Leases
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,15 @@ class Asked:
     """One task and what it may use."""
 
     task_id: UUID
+    subject_id: UUID | None
     tools: Tools
     tell: PhaseTeller
 
 
 async def _inspect(asked: Asked, task: Inspect) -> TaskResult:
-    return InspectResult(topology=await asked.tools.host.inspect())
+    topology = await asked.tools.host.inspect()
+    asked.tools.leases.saw(topology)
+    return InspectResult(topology=topology)
 
 
 async def _health(asked: Asked, task: HealthCheck) -> TaskResult:
@@ -58,11 +65,20 @@ async def _health(asked: Asked, task: HealthCheck) -> TaskResult:
 
 
 async def _provision(asked: Asked, task: UserProvision) -> TaskResult:
+    asked.tools.leases.require_free(task.gpus, asked.subject_id)
     return await asked.tools.host.provision(task.login, task.ssh_keys, task.gpus, tell=asked.tell)
 
 
 async def _revoke(asked: Asked, task: UserRevoke) -> TaskResult:
     return await asked.tools.host.revoke(task.login, tell=asked.tell)
+
+
+async def _lease(asked: Asked, task: SlotLease) -> TaskResult:
+    return await asked.tools.leases.lease(task)
+
+
+async def _unlease(asked: Asked, task: SlotUnlease) -> TaskResult:
+    return await asked.tools.leases.unlease(task)
 
 
 async def _drain(asked: Asked, task: Drain) -> TaskResult:
@@ -93,6 +109,8 @@ CALLS: dict[type[Task], Callable[[Asked, Any], Awaitable[TaskResult]]] = {
     HealthCheck: _health,
     UserProvision: _provision,
     UserRevoke: _revoke,
+    SlotLease: _lease,
+    SlotUnlease: _unlease,
     Drain: _drain,
     Sanitise: _sanitise,
     AgentUpdate: _update,
@@ -106,6 +124,8 @@ def lane(task: Task) -> str:
             return f"account {task.login}"
         case HealthCheck() | Sanitise():
             return "gpus"
+        case SlotLease() | SlotUnlease():
+            return "leases"
         case _:
             return task.TYPE
 

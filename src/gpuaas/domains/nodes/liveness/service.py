@@ -35,6 +35,12 @@ def heartbeat_check(beat: Heartbeat) -> None:
             "accounts are the names of accounts of ours.",
             details=[Detail("accounts", "not a login")],
         )
+    if not all(serial.isprintable() for serials in beat.leases.values() for serial in serials):
+        raise Refused(
+            Code.REQUEST_INVALID,
+            "leases name GPUs by their serial numbers.",
+            details=[Detail("leases", "not a serial number")],
+        )
 
 
 async def heartbeats_note(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> dict[UUID, Noted]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from uuid import UUID
 
+import msgspec
+
 from gpuaas.contracts.http.agent import Heartbeat
 from gpuaas.domains.nodes.liveness.models import Noted, Woken
 from gpuaas.infra.postgres.tx import Tx, decode_all
@@ -28,15 +30,16 @@ RETURNING h.node_id, old.liveness AS before, old.rebooted
 BEAT = """
 WITH noted AS (
     INSERT INTO node_heartbeats AS h (node_id, seen_at, sent_at, liveness, liveness_since, boot_id, agent_version,
-                                      next_sequence, generation, accounts)
+                                      next_sequence, generation, accounts, leases)
     SELECT b.node_id, now(), b.sent_at, 'online', now(), b.boot_id, b.agent_version, b.next_sequence, b.generation,
-           string_to_array(b.accounts, ',')
-    FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[])
-        AS b (node_id, sent_at, boot_id, agent_version, next_sequence, generation, accounts)
+           string_to_array(b.accounts, ','), b.leases::jsonb
+    FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
+                $8::text[])
+        AS b (node_id, sent_at, boot_id, agent_version, next_sequence, generation, accounts, leases)
     JOIN nodes n ON n.id = b.node_id WHERE n.state = 'active' ORDER BY b.node_id
     ON CONFLICT (node_id) DO UPDATE SET seen_at = now(), sent_at = excluded.sent_at, boot_id = excluded.boot_id,
         agent_version = excluded.agent_version, next_sequence = excluded.next_sequence,
-        generation = excluded.generation, accounts = excluded.accounts
+        generation = excluded.generation, accounts = excluded.accounts, leases = excluded.leases
     RETURNING h.node_id
 )
 SELECT n.id AS node_id, n.generation, n.cordoned, n.drained FROM noted JOIN nodes n ON n.id = noted.node_id
@@ -64,6 +67,7 @@ async def beat(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> list[Noted]:
         [b.next_sequence for b in said],
         [b.generation for b in said],
         [",".join(b.accounts) for b in said],
+        [msgspec.json.encode(b.leases).decode() for b in said],
     )
     return decode_all(Noted, rows)
 
