@@ -328,7 +328,7 @@ class Fleet:
 async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
     load_handlers()
     hints, master = HintsHere(), MasterKey(b"m" * 32)
-    waiters = TaskWaiters(hints)
+    waiters = TaskWaiters(db, hints)
     site = Pki(ca=BuiltInCa(master), trust_domain="gpuaas.test", agent_url="https://agents.test")
     signer = TaskSigner(os.urandom(32))
     rules = ProbeRules(networks("10.0.0.0/8,192.168.0.0/16"))
@@ -348,7 +348,7 @@ async def fleet_of(db: Database) -> AsyncIterator[Fleet]:
         )
 
         db.hints = hints
-        following = asyncio.create_task(waiters.follow(db))
+        following = asyncio.create_task(waiters.follow())
         async with httpx.AsyncClient(transport=transport, base_url="http://agents", timeout=60) as agents:
             fleet = Fleet(city, agents, hints, waiters, signer, await city.admin())
             await fleet.sign()  # announces the key, without which nobody is enrolled

@@ -19,11 +19,10 @@ from gpuaas.processes.settings import Settings
 
 class FleetTalk:
     def __init__(self, settings: Settings, db: Database, policy: PolicyReader) -> None:
-        self._db = db
         self._bus = Bus(settings.nats_url, "api")
         self._hints = NatsHints(self._bus)
         db.hints = self._hints
-        self._waiters = TaskWaiters(self._hints)
+        self._waiters = TaskWaiters(db, self._hints)
         self._heartbeats = Heartbeats(db, policy)
         self._addresses = Addresses(public_url=settings.public_url.rstrip("/"))
         self._rules = ProbeRules(networks(settings.probe_networks))
@@ -38,6 +37,6 @@ class FleetTalk:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._hints.run())
-                group.create_task(self._waiters.follow(self._db))
+                group.create_task(self._waiters.follow())
         finally:
             await self._bus.stop()

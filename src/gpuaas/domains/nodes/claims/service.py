@@ -5,7 +5,7 @@ costs a second and five hundred idle agents cost nothing."""
 
 import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
@@ -13,11 +13,12 @@ from gpuaas.contracts.http.agent import Claim, Claimed
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.hinting import SUBJECT
-from gpuaas.domains.nodes.tasks.models import Peek
+from gpuaas.domains.nodes.tasks.models import Peek, Place
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Conflict, Missing
+from gpuaas.kit.gathering import Gathering
 from gpuaas.ports.hints import Hints
 
 NOTHING = Claimed(envelopes=[], cancelled=[])
@@ -53,7 +54,12 @@ class Waiter:
 
 
 class TaskWaiters:
-    def __init__(self, hints: Hints) -> None:
+    """All claims of this process. Those that look, or take, in one moment do so in one statement."""
+
+    def __init__(self, db: Database, hints: Hints) -> None:
+        self._db = db
+        self._peeks: Gathering[Place, None, Peek] = Gathering(self._peek_all)
+        self._takes: Gathering[Place, None, Claimed] = Gathering(self._take_all)
         self._waiting: dict[UUID, Waiter] = {}
         self._closed = False
         hints.listen(SUBJECT + "*", self._hinted)
@@ -87,14 +93,31 @@ class TaskWaiters:
             waiter.displaced = True
             waiter.wake()
 
-    async def follow(self, db: Database) -> None:
+    async def peek(self, node_id: UUID, next_sequence: int) -> Peek:
+        """What there is for the node; Missing when it is not in service."""
+        return await self._peeks.ask((node_id, next_sequence), None)
+
+    async def take(self, node_id: UUID, next_sequence: int) -> Claimed:
+        return await self._takes.ask((node_id, next_sequence), None)
+
+    async def _peek_all(self, claims: Collection[Place]) -> Mapping[Place, Peek | Exception]:
+        async with self._db.read(_EVERYTHING) as tx:
+            found = await tasks.peek(tx, claims)
+        return {claim: found.get(claim) or Missing(Code.NODE_MISSING, "There is no such node.") for claim in claims}
+
+    async def _take_all(self, claims: Collection[Place]) -> Mapping[Place, Claimed | Exception]:
+        async with self._db.transaction(_EVERYTHING, "system:nodes.claim") as tx:
+            taken = await tasks.claim(tx, claims)
+        return {claim: Claimed(envelopes=given, cancelled=gone) for claim, (given, gone) in taken.items()}
+
+    async def follow(self) -> None:
         """Until cancelled: what hints did not bring, looking does."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if not self._waiting:
                 continue
             try:
-                for node_id in await _to_wake(db, list(self._waiting)):
+                for node_id in await _to_wake(self._db, list(self._waiting)):
                     self.wake(node_id)
             except Exception as error:  # noqa: BLE001 # the database is away; those who wait will be asked again
                 reason = f"{type(error).__name__}: {error}"
@@ -116,9 +139,10 @@ async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: 
     waiter = waiters.enter(node_id)
     try:
         while True:
-            found = await _peek(db, node_id, wanted.next_sequence)
+            found = await waiters.peek(node_id, wanted.next_sequence)
+            await _check_memory(db, found)
             if found.waiting or found.cancels:
-                claimed = await _take(db, node_id, wanted.next_sequence)
+                claimed = await waiters.take(node_id, wanted.next_sequence)
                 if claimed.envelopes or claimed.cancelled:
                     return claimed
             remaining = until - clock.monotonic()
@@ -130,11 +154,9 @@ async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: 
         waiters.leave(node_id, waiter)
 
 
-async def _peek(db: Database, node_id: UUID, next_sequence: int) -> Peek:
-    async with db.read(_EVERYTHING) as tx:
-        found = await tasks.peek(tx, node_id, next_sequence)
-    if found is None:
-        raise Missing(Code.NODE_MISSING, "There is no such node.")
+async def _check_memory(db: Database, found: Peek) -> None:
+    """Whether the agent and we remember the same."""
+    node_id, next_sequence = found.node_id, found.next_sequence
     if next_sequence <= found.accepted:
         detail = f"the agent asks from {next_sequence} on, and has reported on {found.accepted} before"
         async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
@@ -147,10 +169,3 @@ async def _peek(db: Database, node_id: UUID, next_sequence: int) -> Peek:
         detail = f"the agent has seen task {next_sequence - 1}, of {found.last_issued} given out: enrol it again"
         async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
             await registry.node_quarantine(tx, node_id, AHEAD, detail)
-    return found
-
-
-async def _take(db: Database, node_id: UUID, next_sequence: int) -> Claimed:
-    async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
-        envelopes, cancelled = await tasks.claim(tx, node_id, next_sequence)
-    return Claimed(envelopes=envelopes, cancelled=cancelled)

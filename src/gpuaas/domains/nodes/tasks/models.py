@@ -75,9 +75,21 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime
 
 
+Place = tuple[UUID, int]
+"""A node, and the number from which on it asks."""
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    node_id: UUID
+    sequence: int
+    envelope: str
+
+
 class Peek(msgspec.Struct, frozen=True, kw_only=True):
     """What a claim would find."""
 
+    node_id: UUID
+    next_sequence: int
     accepted: int
     last_issued: int
     waiting: bool

@@ -1,14 +1,24 @@
 """SQL of tasks. A task changes its state in one statement that names where it may come from; numbers are given out
 under a lock on the node's own row, so that they have no gap however many sign at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.nodes import TaskState
 from gpuaas.contracts.tasks.base import Phase, Report
-from gpuaas.domains.nodes.tasks.models import NewTask, Peek, PhaseRow, Signed, TaskKey, TaskRow, TaskStory
+from gpuaas.domains.nodes.tasks.models import (
+    Delivered,
+    NewTask,
+    Peek,
+    PhaseRow,
+    Place,
+    Signed,
+    TaskKey,
+    TaskRow,
+    TaskStory,
+)
 from gpuaas.domains.nodes.tasks.states import AT_NODE, GRACE_SECONDS, LIFE, OPEN, TO_CLAIM, S
 from gpuaas.infra.postgres.tx import Tx, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
@@ -67,37 +77,48 @@ UPDATE task_sequences q SET last_issued = s.last_issued
 FROM unnest($1::uuid[], $2::bigint[]) AS s (node_id, last_issued) WHERE q.node_id = s.node_id
 """
 
-# Claiming: a look that costs one index probe, and a delivery only when there is something.
+# Claiming, for many nodes at once: a look that costs one index probe each, a delivery only where there is something.
 PEEK = """
-SELECT q.accepted, q.last_issued,
-       EXISTS (SELECT FROM tasks WHERE node_id = $1 AND sequence >= $2 AND expires_at > now()
-                 AND state IN ('ready', 'delivered', 'running')) AS waiting,
-       EXISTS (SELECT FROM tasks WHERE node_id = $1 AND state IN ('delivered', 'running')
-                 AND cancel_requested_at IS NOT NULL
-                 AND (cancel_told_at IS NULL OR cancel_told_at < now() - $3::interval)) AS cancels
-FROM task_sequences q JOIN nodes n ON n.id = q.node_id AND n.state = 'active' WHERE q.node_id = $1
+SELECT c.node_id, c.next_sequence, q.accepted, q.last_issued,
+       EXISTS (SELECT FROM tasks t WHERE t.node_id = c.node_id AND t.sequence >= c.next_sequence
+                 AND t.expires_at > now() AND t.state IN ('ready', 'delivered', 'running')) AS waiting,
+       EXISTS (SELECT FROM tasks t WHERE t.node_id = c.node_id AND t.state IN ('delivered', 'running')
+                 AND t.cancel_requested_at IS NOT NULL
+                 AND (t.cancel_told_at IS NULL OR t.cancel_told_at < now() - $3::interval)) AS cancels
+FROM unnest($1::uuid[], $2::bigint[]) AS c (node_id, next_sequence)
+JOIN task_sequences q ON q.node_id = c.node_id JOIN nodes n ON n.id = q.node_id AND n.state = 'active'
 """
 NODES_WITH_WORK = """
 SELECT DISTINCT node_id FROM tasks
 WHERE node_id = ANY($1) AND state IN ('ready', 'delivered', 'running')
   AND (state = 'ready' OR (cancel_requested_at IS NOT NULL AND cancel_told_at IS NULL))
 """
+# Rows are held in the order of their ids, so that two replicas never wait for each other in a circle.
 DELIVER = """
-WITH given AS (
+WITH held AS MATERIALIZED (
+    SELECT id FROM tasks WHERE id IN (
+        SELECT t.id FROM unnest($1::uuid[], $2::bigint[]) AS c (node_id, next_sequence)
+        JOIN nodes n ON n.id = c.node_id AND n.state = 'active'
+        CROSS JOIN LATERAL (
+            SELECT id FROM tasks WHERE node_id = c.node_id AND sequence >= c.next_sequence AND expires_at > now()
+              AND state = ANY($6) ORDER BY sequence LIMIT $3) t)
+    ORDER BY id FOR UPDATE
+), given AS (
     UPDATE tasks SET state = CASE WHEN state = ANY($4) THEN 'delivered' ELSE state END,
         state_since = CASE WHEN state = ANY($4) THEN now() ELSE state_since END,
         delivered_at = coalesce(delivered_at, now()),
         due_at = CASE WHEN state = ANY($4) THEN expires_at + make_interval(secs => deadline_seconds + $5)
                       ELSE due_at END
-    WHERE id IN (SELECT id FROM tasks WHERE node_id = $1 AND sequence >= $2 AND expires_at > now() AND state = ANY($6)
-                 ORDER BY sequence LIMIT $3 FOR UPDATE)
-    RETURNING sequence, envelope
+    WHERE id IN (SELECT id FROM held) AND state = ANY($6)
+    RETURNING node_id, sequence, envelope
 )
-SELECT envelope FROM given ORDER BY sequence
+SELECT node_id, sequence, envelope FROM given ORDER BY node_id, sequence
 """
 CANCELS = """
-UPDATE tasks SET cancel_told_at = now()
-WHERE node_id = $1 AND state = ANY($2) AND cancel_requested_at IS NOT NULL RETURNING id
+UPDATE tasks SET cancel_told_at = now() WHERE id IN (
+    SELECT id FROM tasks WHERE node_id = ANY($1) AND state = ANY($2) AND cancel_requested_at IS NOT NULL
+    ORDER BY id FOR UPDATE)
+RETURNING node_id, id
 """
 # What only an agent that has taken a task over can know of: from here on it may not claim from before it.
 KNOWN = "UPDATE task_sequences SET accepted = greatest(accepted, $2) WHERE node_id = $1"
@@ -305,24 +326,34 @@ async def keys_retire(tx: Tx, *, but: str, overlap: timedelta) -> None:
 
 
 # at the node ---------------------------------------------------------------------------------------------------------
-async def peek(tx: Tx, node_id: UUID, next_sequence: int) -> Peek | None:
-    row = await tx.row(PEEK, node_id, next_sequence, TELL_AGAIN)
-    return None if row is None else decode(Peek, row)
+async def peek(tx: Tx, claims: Collection[Place]) -> dict[Place, Peek]:
+    """What is there for each; a node that is not in service is left out."""
+    nodes, sequences = [node_id for node_id, _ in claims], [sequence for _, sequence in claims]
+    found = decode_all(Peek, await tx.rows(PEEK, nodes, sequences, TELL_AGAIN))
+    return {(one.node_id, one.next_sequence): one for one in found}
 
 
 async def nodes_with_work(tx: Tx, nodes: Sequence[UUID]) -> list[UUID]:
     return [row["node_id"] for row in await tx.rows(NODES_WITH_WORK, list(nodes))]
 
 
-async def deliver(tx: Tx, node_id: UUID, next_sequence: int, *, limit: int) -> list[str]:
+async def deliver(tx: Tx, claims: Mapping[UUID, int], *, limit: int) -> list[Delivered]:
+    """From the given number on, for each node up to the limit, in order of node and number."""
     rows = await tx.rows(
-        DELIVER, node_id, next_sequence, limit, LIFE.sources(S.DELIVERED), GRACE_SECONDS, sorted(TO_CLAIM)
+        DELIVER,
+        list(claims),
+        list(claims.values()),
+        limit,
+        LIFE.sources(S.DELIVERED),
+        GRACE_SECONDS,
+        sorted(TO_CLAIM),
     )
-    return [row["envelope"] for row in rows]
+    return decode_all(Delivered, rows)
 
 
-async def cancels(tx: Tx, node_id: UUID) -> list[UUID]:
-    return [row["id"] for row in await tx.rows(CANCELS, node_id, sorted(AT_NODE))]
+async def cancels(tx: Tx, nodes: Collection[UUID]) -> list[tuple[UUID, UUID]]:
+    """Nodes, and tasks they should stop."""
+    return [(row["node_id"], row["id"]) for row in await tx.rows(CANCELS, list(nodes), sorted(AT_NODE))]
 
 
 async def known(tx: Tx, node_id: UUID, sequence: int) -> None:

@@ -8,6 +8,7 @@ from gpuaas.kit.ids import NodeId
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    fingerprint: bytes
     node_id: NodeId
     serial: str
     not_before: datetime

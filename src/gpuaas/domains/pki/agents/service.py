@@ -9,7 +9,8 @@ asks for all who spoke lately which of them have fallen; whoever has is read ane
 import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import datetime
 from uuid import UUID
 
 from cryptography import x509
@@ -23,6 +24,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Denied, Fault, Unauthenticated
+from gpuaas.kit.gathering import Gathering
 from gpuaas.ports.policy import PolicyReader
 
 CACHE_SECONDS = 0.9
@@ -36,16 +38,14 @@ NodesRefused = Callable[[Tx, Collection[UUID]], Awaitable[Collection[UUID]]]
 
 
 class Known:
-    """A certificate seen before. The lock lets one request read for all that wait."""
+    """A certificate seen before."""
 
-    __slots__ = ("actor", "lock", "not_after", "read_at", "used_at")
+    __slots__ = ("actor", "not_after", "read_at", "used_at")
 
-    def __init__(self) -> None:
-        self.actor: Actor | None = None
-        self.not_after = clock.now()
-        self.read_at = float("-inf")
-        self.used_at = clock.monotonic()
-        self.lock = asyncio.Lock()
+    def __init__(self, actor: Actor, not_after: datetime, read_at: float) -> None:
+        self.actor: Actor | None = actor
+        self.not_after = not_after
+        self.read_at = self.used_at = read_at
 
     def usable(self, not_before: float) -> Actor | None:
         return self.actor if self.read_at > not_before and self.not_after > clock.now() else None
@@ -60,6 +60,7 @@ class CertificateHolders:
         self._trust_domain = trust_domain
         self._refused = refused
         self._known: OrderedDict[bytes, Known] = OrderedDict()
+        self._reading: Gathering[bytes, bytes, Actor] = Gathering(self._read)
 
     async def node(self, certificate: bytes | None) -> Actor:
         if certificate is None:
@@ -70,15 +71,7 @@ class CertificateHolders:
             self._known.move_to_end(fingerprint)
             known.used_at = clock.monotonic()
             return actor
-        if known is None:
-            known = self._known[fingerprint] = Known()
-            if len(self._known) > MAX_CERTIFICATES:
-                self._known.popitem(last=False)
-        try:
-            return await self._read(known, fingerprint, certificate, oldest)
-        except Fault:
-            self._known.pop(fingerprint, None)
-            raise
+        return await self._reading.ask(fingerprint, certificate)
 
     async def follow(self) -> None:
         """Until cancelled: keep what is known of those who speak less than a second old, all of them at once. While
@@ -115,31 +108,54 @@ class CertificateHolders:
             elif known.actor is actor:  # nobody has read otherwise meanwhile
                 known.read_at = max(known.read_at, started)
 
-    async def _read(self, known: Known, fingerprint: bytes, certificate: bytes, oldest: float) -> Actor:
-        async with known.lock:
-            if (actor := known.usable(oldest)) is not None:
-                return actor  # somebody read it while we waited
-            known.actor = None
-            started = clock.monotonic()
-            async with self._db.read(SEES_ALL) as tx:
-                standing = await store.standing(tx, fingerprint)
-                self._check(standing, certificate)
-                assert standing is not None  # noqa: S101 # checked above
-                if await self._refused(tx, [standing.node_id]):
-                    raise Denied(Code.ACCOUNT_DISABLED, "This node is disabled or removed. Ask the operator.")
-            if not standing.used:
-                async with self._db.transaction(SEES_ALL, "system:pki") as tx:
-                    await store.note_used(tx, fingerprint)
-            known.actor = Actor(
-                kind=ActorKind.NODE,
-                id=standing.node_id,
-                credential_id=standing.serial,
-                expires_at=int(standing.not_after.timestamp()),
-            )
-            known.not_after, known.read_at, known.used_at = standing.not_after, started, started
-            return known.actor
+    async def _read(self, shown: Mapping[bytes, bytes]) -> dict[bytes, Actor | Exception]:
+        """Certificates by fingerprint, read anew together: the node of each, or why it names none."""
+        started = clock.monotonic()
+        async with self._db.read(SEES_ALL) as tx:
+            standings = await store.standings(tx, list(shown))
+            refused = set(await self._refused(tx, [standing.node_id for standing in standings.values()]))
+        answers: dict[bytes, Actor | Exception] = {}
+        for fingerprint, certificate in shown.items():
+            try:
+                standing = self._checked(standings.get(fingerprint), certificate, refused)
+                answers[fingerprint] = self._keep(standing, started)
+            except Fault as fault:
+                answers[fingerprint] = fault
+                self._forget(fingerprint)
+        unused = [f for f, answer in answers.items() if isinstance(answer, Actor) and not standings[f].used]
+        if unused:
+            await self._note_used(unused)
+        return answers
 
-    def _check(self, standing: Standing | None, certificate: bytes) -> None:
+    def _keep(self, standing: Standing, read_at: float) -> Actor:
+        actor = Actor(
+            kind=ActorKind.NODE,
+            id=standing.node_id,
+            credential_id=standing.serial,
+            expires_at=int(standing.not_after.timestamp()),
+        )
+        self._known[standing.fingerprint] = Known(actor, standing.not_after, read_at)
+        self._known.move_to_end(standing.fingerprint)
+        if len(self._known) > MAX_CERTIFICATES:
+            self._known.popitem(last=False)
+        return actor
+
+    def _forget(self, fingerprint: bytes) -> None:
+        known = self._known.pop(fingerprint, None)
+        if known is not None:
+            known.actor = None
+
+    async def _note_used(self, unused: list[bytes]) -> None:
+        """Nobody is let in on a first use that was not noted: it is what ends the certificate before."""
+        try:
+            async with self._db.transaction(SEES_ALL, "system:pki") as tx:
+                await store.note_used(tx, unused)
+        except BaseException:
+            for fingerprint in unused:
+                self._forget(fingerprint)
+            raise
+
+    def _checked(self, standing: Standing | None, certificate: bytes, refused: Collection[UUID]) -> Standing:
         if standing is None or not standing.authority_trusted:
             raise Unauthenticated(Code.CREDENTIAL_INVALID, "This certificate is not one that counts here.")
         if standing.revoked:
@@ -151,3 +167,6 @@ class CertificateHolders:
             raise Unauthenticated(Code.CREDENTIAL_EXPIRED, "This certificate is not valid now. Enrol the node again.")
         if node_of_certificate(self._trust_domain, x509.load_der_x509_certificate(certificate)) != standing.node_id:
             raise Unauthenticated(Code.CREDENTIAL_INVALID, "This certificate does not name its node.")
+        if standing.node_id in refused:
+            raise Denied(Code.ACCOUNT_DISABLED, "This node is disabled or removed. Ask the operator.")
+        return standing
