@@ -20,6 +20,8 @@ class Do(StrEnum):
     DROP_NETWORK = "drop_network"
     """For `seconds`, or until cleared."""
     REFUSE_RESET = "refuse_reset"
+    GPU_USE = "gpu_use"
+    """Somebody uses `percent` of one GPU, or of all: what its metrics say from now on."""
     SKEW_CLOCK = "skew_clock"
     """By `seconds`, either way."""
     CLEAR = "clear"
@@ -42,6 +44,7 @@ class ControlRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     gpu: Annotated[int, msgspec.Meta(ge=0, le=63)] | None = None
     xid: Annotated[int, msgspec.Meta(ge=1, le=999)] = 79
     seconds: Annotated[float, msgspec.Meta(ge=-86_400, le=86_400)] = 0.0
+    percent: Annotated[float, msgspec.Meta(ge=0, le=100)] = 0.0
     at: Point = Point.DURING
     login: Annotated[str, msgspec.Meta(max_length=32)] = ""
 

@@ -35,7 +35,8 @@ class Host(Protocol):
     async def acknowledge(self, faults: list[GpuFault]) -> None: ...
 
     async def metrics(self) -> dict[str, float]:
-        """Numbers of now: `gpu.<serial>.temperature_c`, `host.load1`, …"""
+        """Numbers of now: `gpu.<serial>.utilisation_percent`, `gpu.<serial>.temperature_c`, `host.load1`, … A GPU
+        whose use is not among them counts as used."""
         ...
 
     async def accounts(self) -> list[str]:

@@ -75,7 +75,7 @@ async def test_nvml_tells_what_a_card_is_and_how_it_is(tmp_path: Path, nvml: str
     ]
     assert (health.gpus[0].temperature_c, health.gpus[0].power_w, health.gpus[1].ecc_uncorrected) == (41, 75.5, 2)
     numbers = await host.metrics()
-    assert numbers["gpu.1653024999999.utilization_percent"] == 7
+    assert numbers["gpu.1653024999999.utilisation_percent"] == 7
     assert numbers["gpu.GPU-0d1f.temperature_c"] == 99
     assert "gpu.1653024000002.temperature_c" not in numbers
 

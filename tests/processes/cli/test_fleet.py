@@ -238,16 +238,19 @@ async def test_faults_are_asked_of_the_simulated_fleet_of_this_machine(terminal:
     async with await asyncio.start_unix_server(spoken.serve, data_dir / "fleet" / "0.sock"):
         assert "demo-001" in await terminal.good("ops", "faults", "list", *here)
         await terminal.good("ops", "faults", "lose-gpu", "demo-001", "3", *here)
+        await terminal.good("ops", "faults", "gpu-use", "demo-001", "3", "90", *here)
         await terminal.good("ops", "faults", "skew-clock", "all", "-30", *here)
         await terminal.good("ops", "faults", "clear", *here)
         stranger = await terminal.run("ops", "faults", "fail-health", "elsewhere", *here)
-    assert [(one.do, one.node) for one in spoken.asked[:4]] == [
+    assert [(one.do, one.node) for one in spoken.asked[:5]] == [
         (Do.STATUS, ""),
         (Do.LOSE_GPU, "demo-001"),
+        (Do.GPU_USE, "demo-001"),
         (Do.SKEW_CLOCK, ""),
         (Do.CLEAR, ""),
     ]
-    assert (spoken.asked[1].gpu, spoken.asked[1].xid, spoken.asked[2].seconds) == (3, 79, -30.0)
+    assert (spoken.asked[1].gpu, spoken.asked[1].xid, spoken.asked[3].seconds) == (3, 79, -30.0)
+    assert (spoken.asked[2].gpu, spoken.asked[2].percent) == (3, 90.0)
     assert stranger.code == 2
     assert "There is no node elsewhere." in stranger.err
 

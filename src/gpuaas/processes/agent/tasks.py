@@ -1,4 +1,4 @@
-"""Which verb of the host, or of its agent, each type of task is: one line for each in the register; a test lists them."""
+"""Which verb of the host, or of its agent, each type of task is. One line for each type; a test lists them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -44,7 +44,7 @@ def gpu_metrics(gpu: Gpu, card: Card | None) -> dict[str, float]:
     values = {
         "temperature_c": card.temperature_c,
         "power_w": card.power_w,
-        "utilization_percent": card.utilization_percent,
+        "utilisation_percent": card.utilization_percent,
         "memory_used_bytes": card.memory_used_bytes,
         "ecc_uncorrected": card.ecc_uncorrected,
     }

@@ -48,6 +48,8 @@ class SimulatedHost:
         await self.tap.point(Point.BEFORE)
         here = {gpu.serial: gpu for gpu in self._whole().gpus}
         wanted = serials or list(here)
+        if load and (held := [serial for serial in wanted if self._held(serial)]):
+            raise HostFailed("gpu_in_use", f"an account has {', '.join(held)[:500]}")
         await tell("checking", f"{len(wanted)} GPUs")
         await self.tap.point(Point.DURING)
         if load:
@@ -75,7 +77,8 @@ class SimulatedHost:
         self._store.save()
 
     async def metrics(self) -> dict[str, float]:
-        """Plausible, and different for each GPU: it follows the time of day and the GPU's number."""
+        """Plausible, and different for each GPU: it follows the time of day and the GPU's number. Nobody computes on a
+        GPU unless it was asked for."""
         reality, at = self._store.now, clock.epoch_s()
         values = {
             "host.load1": round(4 + 3 * math.sin(at / 600), 2),
@@ -85,9 +88,10 @@ class SimulatedHost:
         for gpu in self._whole().gpus:
             if gpu.serial in reality.lost:
                 continue
-            busy = 0.5 + 0.45 * math.sin(at / 120 + gpu.index) if gpu.serial in reality.used else 0.02
+            percent = reality.busy.get(gpu.serial, 1 + math.sin(at / 120 + gpu.index))
+            busy = percent / 100
             values |= {
-                f"gpu.{gpu.serial}.utilisation": round(busy, 3),
+                f"gpu.{gpu.serial}.utilisation_percent": round(percent, 1),
                 f"gpu.{gpu.serial}.temperature_c": round(34 + 42 * busy + gpu.index % 3, 1),
                 f"gpu.{gpu.serial}.power_w": round(75 + 600 * busy, 1),
                 f"gpu.{gpu.serial}.memory_used_bytes": round(gpu.memory_bytes * busy * 0.9),
@@ -196,6 +200,12 @@ class SimulatedHost:
         self._store.now.stubborn += [gpu.serial for gpu in gpus]
         self._store.save()
 
+    def use_gpu(self, index: int | None, percent: float) -> None:
+        """Have somebody compute on a GPU, or on all of them, from now on."""
+        for gpu in self._whole().gpus if index is None else [self._gpu(index)]:
+            self._store.now.busy[gpu.serial] = percent
+        self._store.save()
+
     def skew_clock(self, seconds: float) -> None:
         self._store.now.skew_seconds = seconds
         self._store.save()
@@ -206,6 +216,7 @@ class SimulatedHost:
         reality.lost.clear()
         reality.unhealthy.clear()
         reality.stubborn.clear()
+        reality.busy.clear()
         reality.skew_seconds = 0.0
         self._store.save()
 
@@ -221,6 +232,7 @@ class SimulatedHost:
             "lose_gpu": reality.lost,
             "fail_health": reality.unhealthy,
             "refuse_reset": reality.stubborn,
+            "gpu_use": reality.busy,
             "skew_clock": reality.skew_seconds,
         }
         gpus = self._whole().gpus
@@ -261,6 +273,10 @@ class SimulatedHost:
             power_w=None if why_lost else 640.0 if load else 80.0,
         )
 
+    def _held(self, serial: str) -> bool:
+        account = self._store.now.accounts.get(self._store.now.used.get(serial, ""))
+        return account is not None and serial in account.gpus
+
     def _clean(self, serial: str, gpu: Gpu | None) -> list[Cleaning]:
         reality, at = self._store.now, self.now()
 
@@ -272,9 +288,8 @@ class SimulatedHost:
             return [cleaning(CleaningMethod.RESET, f"not there: {why}", clean=False)]
         if serial in reality.stubborn:
             return [cleaning(CleaningMethod.RESET, "the reset was refused", clean=False)]
-        login = reality.used.get(serial)
-        if login in reality.accounts and serial in reality.accounts[login].gpus:
-            raise HostFailed("gpu_in_use", f"{login} still has {serial}")
+        if self._held(serial):
+            raise HostFailed("gpu_in_use", f"{reality.used[serial]} still has {serial}")
         if reality.used.pop(serial, None) is not None:
             self._store.save(f"cleaned {serial}")
         found = [

@@ -36,6 +36,8 @@ class Reality(msgspec.Struct):
     """Serials whose checks fail; '*' is the host."""
     stubborn: list[str] = msgspec.field(default_factory=list)
     """Serials that refuse a reset."""
+    busy: dict[str, float] = msgspec.field(default_factory=dict)
+    """GPU → how many percent of it somebody uses; the others idle."""
     skew_seconds: float = 0.0
     faults: list[GpuFault] = msgspec.field(default_factory=list)
     effects: list[str] = msgspec.field(default_factory=list)

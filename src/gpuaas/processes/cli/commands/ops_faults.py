@@ -48,6 +48,16 @@ def seconds_of(text: str) -> float:
     return found
 
 
+def percent_of(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 100:
+        raise ArgumentTypeError(f"{text!r} is not a percentage (0 to 100)")
+    return found
+
+
 _DATA = Argument(
     "--data-dir", default=".gpuaas", help="That of `gpuaas up`. Default: .gpuaas, as there.", completes="file"
 )
@@ -130,6 +140,19 @@ def drop_network(run: Run, *, node: str, seconds: float, data_dir: str) -> None:
 @GROUP.command("refuse-reset", _NODE, _ONE_GPU, _DATA, summary="Have GPUs refuse to be reset after a tenant.")
 def refuse_reset(run: Run, *, node: str, gpu: int | None, data_dir: str) -> None:
     _ask(run, data_dir, ControlRequest(do=Do.REFUSE_RESET, node=_named(node), gpu=gpu))
+
+
+@GROUP.command(
+    "gpu-use",
+    _NODE,
+    Argument("gpu", kind=index, help="Its number on the node, from 0 on."),
+    Argument("percent", kind=percent_of, help="How much of it is used, 0 to 100."),
+    _DATA,
+    summary="Have somebody use a GPU, as its metrics tell it; nobody does unless asked for.",
+    examples=["gpuaas ops faults gpu-use demo-001 0 90", "gpuaas ops node-metrics demo-001"],
+)
+def gpu_use(run: Run, *, node: str, gpu: int, percent: float, data_dir: str) -> None:
+    _ask(run, data_dir, ControlRequest(do=Do.GPU_USE, node=_named(node), gpu=gpu, percent=percent))
 
 
 @GROUP.command(
