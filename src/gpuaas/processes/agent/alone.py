@@ -7,7 +7,8 @@ from pathlib import Path
 
 from gpuaas import __version__
 from gpuaas.client.agent import AgentApi
-from gpuaas.infra.hosts.linux.host import LinuxHost
+from gpuaas.infra.hosts.linux.host import LinuxHost, LinuxSettings
+from gpuaas.infra.hosts.linux.proving import AUTO, Proofs
 from gpuaas.infra.hosts.simulated.control import Control
 from gpuaas.infra.hosts.simulated.host import SimulatedHost
 from gpuaas.infra.hosts.simulated.topology import TopologyRefused, read_description
@@ -27,7 +28,9 @@ REPLACED = 75
 
 
 class Alone:
-    def __init__(self, state: StateDirectory, driver: str, control: Path | None, launched: str) -> None:
+    def __init__(
+        self, state: StateDirectory, driver: str, control: Path | None, launched: str, load_test: str = AUTO
+    ) -> None:
         self._state = state
         self._folder = launched.strip("-") if launched == "-" else launched
         self._launched = bool(launched)
@@ -35,6 +38,7 @@ class Alone:
         self._leaving = asyncio.Event()
         self._updater: LaunchedUpdater | None = None
         self._simulated: SimulatedHost | None = None
+        self._load_test = load_test
         self._host = self._chosen(driver)
         self._control_path = control
         if control is not None and self._simulated is None:
@@ -72,7 +76,7 @@ class Alone:
 
     def _chosen(self, driver: str) -> Host:
         if driver == "linux":
-            return LinuxHost(self._state.path / "host")
+            return LinuxHost(self._state.path / "host", LinuxSettings(proofs=Proofs(load_test=self._load_test)))
         if not driver.startswith(SIMULATED):
             raise AgentError(f"there is no driver {driver}: linux, or {SIMULATED}TOPOLOGY")
         try:

@@ -15,6 +15,7 @@ from gpuaas.client.api import Api
 from gpuaas.client.errors import ClientError
 from gpuaas.client.simulation import ask, sockets_in
 from gpuaas.contracts.simulation import ControlRequest, Do, Point
+from gpuaas.infra.hosts.linux.proving import AUTO
 from gpuaas.kit import log
 from gpuaas.processes.agent.alone import Alone
 from gpuaas.processes.agent.enrolment import enrol
@@ -28,7 +29,11 @@ ENROLMENTS = "enrolments.jsonl"
 
 
 def main(argv: Sequence[str]) -> int:
-    given = parser().parse_args(list(argv))
+    top = parser()
+    given, unknown = top.parse_known_args(list(argv))
+    if unknown and not getattr(given, "launched", ""):
+        top.error(f"unrecognized arguments: {' '.join(unknown)}")
+    # Launched by a version of ours that knows more than this one: what this one does not know, it does not do.
     try:
         return int(given.verb(given))
     except (AgentError, ClientError, OSError) as error:
@@ -58,6 +63,12 @@ def parser() -> argparse.ArgumentParser:
         one = verb(name, does, about)
         one.add_argument("--driver", default="linux", help="linux, or simulated:TOPOLOGY (%(default)s)")
         one.add_argument("--control", type=Path, help="socket for faults of a simulated host")
+        one.add_argument(
+            "--load-test",
+            default=os.environ.get("GPUAAS_AGENT_LOAD_TEST", AUTO),
+            help="how GPUs are put under load: auto, memory, dcgm, nvbandwidth, or a program that is run with a GPU's "
+            "PCI address and serial number; or GPUAAS_AGENT_LOAD_TEST (%(default)s)",
+        )
         one.add_argument("--launched", default="", help=argparse.SUPPRESS)
     one = verb("fleet", _fleet, "Run many simulated nodes in this process.")
     one.add_argument("--url", default="http://127.0.0.1:8080", help="the control plane, to enrol at")
@@ -93,13 +104,15 @@ def _enrol(given: argparse.Namespace) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     log.configure("agent", level=os.environ.get("GPUAAS_LOG_LEVEL", "info"))
-    alone = Alone(StateDirectory.open(given.state_dir), given.driver, given.control, given.launched)
+    alone = Alone(StateDirectory.open(given.state_dir), given.driver, given.control, given.launched, given.load_test)
     return asyncio.run(_until_told(alone.run()))
 
 
 def _launch(given: argparse.Namespace) -> int:
     log.configure("agent-launcher", level=os.environ.get("GPUAAS_LOG_LEVEL", "info"))
-    more = ["--driver", given.driver, *(["--control", str(given.control)] if given.control else [])]
+    # Only what was said: a version that is launched may be older, and not know the rest.
+    more = ["--driver", given.driver, *(["--load-test", given.load_test] if given.load_test != AUTO else [])]
+    more += ["--control", str(given.control)] if given.control else []
     return Launcher(StateDirectory.open(given.state_dir), more).run()
 
 
