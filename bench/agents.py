@@ -18,7 +18,7 @@ from uuid import UUID
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from bench.figures import Figure, bounded
+from bench.figures import RUNS, Figure, bounded
 from bench.fleet_stage import (
     EVERYTHING,
     READY_SECONDS,
@@ -43,7 +43,7 @@ MAX_RSS_MB = 400.0
 MAX_CORE_PERCENT = 25.0
 MIN_BEATS = NODES / 5 * 0.9
 """Of 200 heartbeats a second, by the default lease."""
-PICKUPS, PICKUP_GAP_SECONDS = 600, 0.03
+PICKUPS, PICKUP_GAP_SECONDS = 200, 0.02
 FLOOD = 2000
 ROUND_SECONDS = 30.0
 """A whole round of claims, and six of heartbeats."""
@@ -100,6 +100,9 @@ class Load:
                 raise RuntimeError(f"agents: waited too long for {what}")
             time.sleep(0.02)
 
+    def wait_arrived(self, made: dict[UUID, float]) -> None:
+        self.wait(lambda: made.keys() <= self.arrived.keys(), "all tasks to arrive")
+
     def stop(self) -> None:
         assert self.process.stdin is not None
         with suppress(OSError):
@@ -140,18 +143,22 @@ def _five_hundred(ready: FleetStage, only: str | None) -> list[Figure]:
 
 
 def _pickup(ready: FleetStage, load: Load) -> Figure:
-    """From the commit that made a task, over a worker that signs it, to the agent that has its envelope."""
-    made = asyncio.run(_create(ready, PICKUPS, at_once=1, gap=PICKUP_GAP_SECONDS))
-    load.wait(lambda: made.keys() <= load.arrived.keys(), "all tasks to arrive")
-    waits = sorted((load.arrived[task_id] - at) * 1000 for task_id, at in made.items())
-    _info(f"pick-up of {PICKUPS} tasks: median {statistics.median(waits):.1f} ms, worst {waits[-1]:.1f} ms")
-    return bounded("agents.pickup_p99", "ms", waits[int(len(waits) * 0.99)], MAX_PICKUP_MS)
+    """From the commit that made a task, over a worker that signs it, to the agent that has its envelope. The median of
+    several runs, so that a neighbour's burst is not ours."""
+    found = []
+    for _ in range(RUNS):
+        made = asyncio.run(_create(ready, PICKUPS, at_once=1, gap=PICKUP_GAP_SECONDS))
+        load.wait_arrived(made)
+        waits = sorted((load.arrived[task_id] - at) * 1000 for task_id, at in made.items())
+        found.append(waits[int(len(waits) * 0.99)])
+        _info(f"pick-up: median {statistics.median(waits):.1f} ms, p99 {found[-1]:.1f} ms, worst {waits[-1]:.1f} ms")
+    return bounded("agents.pickup_p99", "ms", statistics.median(found), MAX_PICKUP_MS)
 
 
 def _verify(ready: FleetStage, load: Load) -> Figure:
     """How many orders an agent verifies in a second, to how many the whole path brings to all agents together."""
     made = asyncio.run(_create(ready, FLOOD, at_once=FLOOD // 4))
-    load.wait(lambda: made.keys() <= load.arrived.keys(), "the flood of tasks to arrive")
+    load.wait_arrived(made)
     delivered = FLOOD / (max(load.arrived[task_id] for task_id in made) - min(made.values()))
     verified = asyncio.run(_verifications(ready, next(iter(made))))
     _info(f"{verified:,.0f} orders verified a second, {delivered:,.0f} delivered")
