@@ -62,5 +62,15 @@ FROM slot_quarantines q
 WHERE NOT EXISTS (SELECT FROM slots s WHERE s.id = q.slot_id AND s.node_id = q.node_id AND s.serial = q.serial);
 COMMENT ON VIEW invariant_37_slots_of_nodes IS 'every slot is of a node, every quarantine of a slot';
 
+CREATE VIEW invariant_37_one_gpu_one_node WITH (security_invoker = true) AS
+SELECT s.id::text AS subject, 'node ' || o.node_id || ' claims the GPU ' || s.serial || ' as well, and it is on sale' AS problem
+FROM slots s
+JOIN nodes n ON n.id = s.node_id AND n.state = 'active'
+JOIN slots o ON o.serial = s.serial AND o.node_id <> s.node_id AND o.present
+JOIN nodes m ON m.id = o.node_id AND m.state = 'active'
+WHERE s.present AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL);
+COMMENT ON VIEW invariant_37_one_gpu_one_node IS 'a GPU that two nodes claim to have is in quarantine on both';
+
 GRANT SELECT ON invariant_14_tasks_move, invariant_15_task_sequence, invariant_15_one_result,
-    invariant_20_tasks_signed_while_valid, invariant_36_live_nodes_speak, invariant_37_slots_of_nodes TO :app;
+    invariant_20_tasks_signed_while_valid, invariant_36_live_nodes_speak, invariant_37_slots_of_nodes,
+    invariant_37_one_gpu_one_node TO :app;

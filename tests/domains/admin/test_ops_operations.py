@@ -192,6 +192,7 @@ BROKEN_ELSEWHERE = {
     "invariant_20_tasks_signed_while_valid",
     "invariant_36_live_nodes_speak",
     "invariant_37_slots_of_nodes",
+    "invariant_37_one_gpu_one_node",
     "invariant_20_certificates_signed_while_valid",
     "invariant_35_token_used_once",
 }

@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.kit.ids import new_id
 from tests.every.node_examples import signing_request
-from tests.support.fleet import EVERYTHING, Agent, Fleet
+from tests.support.fleet import EVERYTHING, SKU, Agent, Fleet
 from tests.support.people import at_once, found, refusal
 
 
@@ -108,8 +108,10 @@ async def test_wanting_what_is_wanted_already_changes_nothing(fleet: Fleet):
 
 async def test_nodes_are_found_by_what_is_known_of_them(fleet: Fleet):
     mark = new_id().hex[-8:]
-    agent = await fleet.ready(labels={"rack": mark, "row": "1"}, region=f"r-{mark}")
-    waiting = await fleet.created(labels={"rack": f"{mark}-b"}, region=f"r-{mark}")
+    sku = await fleet.city.made(fleet.admin, "/skus", SKU | {"name": f"sku-{mark}", "region": f"r-{mark}"})
+    there = {"region": f"r-{mark}", "sku_id": sku["id"]}
+    agent = await fleet.ready(labels={"rack": mark, "row": "1"}, **there)
+    waiting = await fleet.created(labels={"rack": f"{mark}-b"}, **there)
 
     async def names(**query: str) -> set[str]:
         page = await fleet.city.get(fleet.admin, "/nodes", region=f"r-{mark}", limit=200, **query)
@@ -125,7 +127,7 @@ async def test_nodes_are_found_by_what_is_known_of_them(fleet: Fleet):
     assert await names(liveness="online") == {ready}
     assert await names(health="healthy") == {ready}
     assert await names(health="unchecked") == {other}
-    assert await names(sku_id=fleet.sku_id) == {ready, other}
+    assert await names(sku_id=sku["id"]) == {ready, other}
     assert await names(sku_id=str(new_id())) == set()
 
 
@@ -146,6 +148,14 @@ async def test_labels_and_tags_are_replaced_and_bounded(fleet: Fleet):
         assert (await fleet.city.ask(fleet.admin, "PATCH", path, bad)).status_code == 422
 
 
+async def test_a_node_is_where_its_sku_is_sold(fleet: Fleet):
+    """A tenant is told his SKU's region: that is where his machine has to be."""
+    wanted = {"name": f"n-{new_id().hex[-12:]}", "region": "us-9", "sku_id": fleet.sku_id}
+    answer = await fleet.city.ask(fleet.admin, "POST", "/nodes", wanted)
+    assert refusal(answer) == (422, "request_invalid")
+    assert answer.json()["error"]["details"] == [{"field": "region", "reason": "the SKU is sold in eu-1"}]
+
+
 async def test_a_disabled_node_is_asked_nothing(fleet: Fleet):
     agent: Agent = await fleet.ready()
     await fleet.order(f"/nodes/{agent.id}/disable", {"reason": "sold"}, 200)
@@ -162,6 +172,17 @@ BREAKS = {
     "invariant_20_tasks_signed_while_valid": "UPDATE tasks SET issued_at = issued_at - interval '1 year' WHERE id = $1",
     "invariant_36_live_nodes_speak": "UPDATE node_heartbeats h SET seen_at = now() - interval '1 hour' "
     "FROM tasks t WHERE t.node_id = h.node_id AND t.id = $1",
+    "invariant_37_one_gpu_one_node": """
+        WITH twin AS (
+            INSERT INTO nodes (id, name, region, sku_id, state)
+            SELECT gen_random_uuid(), 'twin-' || left(md5(t.id::text), 20), n.region, n.sku_id, 'active'
+            FROM tasks t JOIN nodes n ON n.id = t.node_id WHERE t.id = $1 RETURNING id
+        )
+        INSERT INTO slots (id, node_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, iommu_group,
+                           present, sku_id)
+        SELECT gen_random_uuid(), twin.id, s.serial, s.gpu_index, s.address, s.vendor, s.model, s.memory_bytes, s.numa,
+               s.iommu_group, true, s.sku_id
+        FROM tasks t JOIN slots s ON s.node_id = t.node_id CROSS JOIN twin WHERE t.id = $1""",
     "invariant_37_slots_of_nodes": "UPDATE slots s SET node_id = gen_random_uuid() "
     "FROM tasks t WHERE t.node_id = s.node_id AND t.id = $1",
 }

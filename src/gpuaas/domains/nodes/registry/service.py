@@ -23,7 +23,7 @@ from gpuaas.domains.nodes.tasks.hinting import subject_of
 from gpuaas.domains.nodes.tasks.models import TaskRow
 from gpuaas.domains.pki import service as pki
 from gpuaas.infra.postgres.tx import Tx
-from gpuaas.kit.errors import Conflict
+from gpuaas.kit.errors import Conflict, Detail, Refused
 from gpuaas.kit.ids import NodeId, SkuId, new_id
 
 MAX_DETAIL = 1000
@@ -45,7 +45,13 @@ async def node_get(tx: Tx, node_id: UUID, *, lease: int = ANY_LEASE) -> Node:
 
 async def node_create(tx: Tx, wanted: NodeCreate) -> NodeId:
     node_id = NodeId(new_id())
-    await inventory.sku_get(tx, SkuId(wanted.sku_id))
+    sku = await inventory.sku_get(tx, SkuId(wanted.sku_id))
+    if sku.region != wanted.region:
+        raise Refused(
+            Code.REQUEST_INVALID,
+            "A node is in the region its SKU is sold in.",
+            details=[Detail("region", f"the SKU is sold in {sku.region}")],
+        )
     await store.insert(
         tx,
         NewNode(
