@@ -69,11 +69,67 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.queue_line(sku uuid, half_life_seconds double precision, longest integer) RETURNS TABLE(id uuid, org_id uuid, gpu_count integer, node_count integer, priority integer, lease_seconds integer, waiting_since timestamp with time zone, used_gpu_seconds double precision)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE sight text := coalesce(current_setting('app.org_id', true), '');
+
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    RETURN QUERY
+        WITH waiting AS (
+            SELECT a.* FROM allocations a WHERE a.sku_id = sku AND a.state = 'requested' ORDER BY a.id LIMIT longest
+        ), used AS (
+            SELECT h.org_id, sum(half_life_seconds / ln(2) * (
+                power(2, -extract(epoch FROM now() - coalesce(h.ended_at, now()))::double precision / half_life_seconds)
+                - power(2, -extract(epoch FROM now() - h.held_at)::double precision / half_life_seconds))) AS gpu_seconds
+            FROM slot_holds h JOIN slots s ON s.id = h.slot_id
+            WHERE h.org_id IN (SELECT w.org_id FROM waiting w) AND s.sku_id = sku
+              AND (h.ended_at IS NULL OR h.ended_at > now() - make_interval(secs => 20 * half_life_seconds))
+            GROUP BY h.org_id
+        )
+        SELECT w.id, w.org_id, w.gpu_count, w.node_count, w.priority, w.lease_seconds, w.created_at,
+               coalesce(u.gpu_seconds, 0)::double precision
+        FROM waiting w LEFT JOIN used u ON u.org_id = w.org_id;
+    PERFORM set_config('app.org_id', sight, true);
+
+END $$;
+
+CREATE FUNCTION public.queue_waits(sku uuid) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE sight text := coalesce(current_setting('app.org_id', true), ''); waits boolean;
+
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    waits := EXISTS (SELECT FROM allocations a WHERE a.sku_id = sku AND a.state = 'requested');
+    PERFORM set_config('app.org_id', sight, true);
+    RETURN waits;
+
+END $$;
+
 CREATE FUNCTION public.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'insufficient_privilege';
+
+END $$;
+
+CREATE FUNCTION public.sku_leases(sku uuid, longest integer) RETURNS TABLE(node_id uuid, numa integer, gpus bigint, state text, expires_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE sight text := coalesce(current_setting('app.org_id', true), '');
+
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    RETURN QUERY
+        SELECT s.node_id, s.numa, count(*), a.state, a.expires_at
+        FROM slots s JOIN slot_holds h ON h.slot_id = s.id AND h.ended_at IS NULL JOIN allocations a ON a.id = h.allocation_id
+        WHERE s.sku_id = sku AND s.held GROUP BY s.node_id, s.numa, a.id ORDER BY a.expires_at LIMIT longest;
+    PERFORM set_config('app.org_id', sight, true);
 
 END $$;
 
@@ -84,6 +140,46 @@ CREATE FUNCTION public.slot_held() RETURNS trigger
 BEGIN
     UPDATE slots SET held = (NEW.ended_at IS NULL) WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
     RETURN NULL;
+
+END $$;
+
+CREATE FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) RETURNS TABLE(slot_id uuid, hold_id uuid, node_id uuid, serial text, held_at timestamp with time zone)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE got uuid[];
+
+BEGIN
+    BEGIN
+        PERFORM FROM nodes n WHERE n.id IN (SELECT s.node_id FROM slots s WHERE s.id = ANY(wanted))
+        ORDER BY n.id FOR SHARE;
+        IF patient THEN
+            SELECT array_agg(taken.id) INTO got FROM (
+                SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
+                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
+                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+                  AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s) AS taken;
+        ELSE
+            SELECT array_agg(taken.id) INTO got FROM (
+                SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
+                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
+                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+                  AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s SKIP LOCKED) AS taken;
+        END IF;
+        IF coalesce(cardinality(got), 0) < needed THEN
+            RAISE EXCEPTION 'not enough of the wanted slots' USING ERRCODE = 'GP001';
+        END IF;
+        RETURN QUERY
+            INSERT INTO slot_holds AS h (id, org_id, allocation_id, slot_id, node_id, serial)
+            SELECT uuidv7(), of_org, claimant, s.id, s.node_id, s.serial FROM slots s WHERE s.id = ANY(got)
+            RETURNING h.slot_id, h.id, h.node_id, h.serial, h.held_at;
+    EXCEPTION WHEN SQLSTATE 'GP001' THEN
+        RETURN QUERY SELECT s.id, NULL::uuid, s.node_id, s.serial, now() FROM slots s WHERE s.id = ANY(got);
+    END;
 
 END $$;
 
@@ -677,6 +773,14 @@ CREATE VIEW public.invariant_14_allocations_move WITH (security_invoker='true') 
 
 COMMENT ON VIEW public.invariant_14_allocations_move IS 'no allocation is past the deadline of its state by over 60 seconds';
 
+CREATE VIEW public.invariant_14_artifacts_move WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('the artifact is '::text || state) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.agent_artifacts
+  WHERE (due_at < (now() - '00:01:00'::interval));
+
+COMMENT ON VIEW public.invariant_14_artifacts_move IS 'no upload of an agent''s version is past its deadline by over 60 seconds';
+
 CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true') AS
  SELECT (id)::text AS subject,
     ('the replay should have ended by '::text || (state_since + '00:05:00'::interval)) AS problem
@@ -885,7 +989,7 @@ CREATE TABLE public.signing_keys (
     signs_from timestamp with time zone DEFAULT now() NOT NULL,
     signs_until timestamp with time zone,
     valid_until timestamp with time zone,
-    CONSTRAINT signing_keys_purpose_check CHECK ((purpose = ANY (ARRAY['issuer'::text, 'audit'::text])))
+    CONSTRAINT signing_keys_purpose_check CHECK ((purpose = ANY (ARRAY['issuer'::text, 'audit'::text, 'sanitisation'::text])))
 );
 
 COMMENT ON TABLE public.signing_keys IS 'platform: signing keys by purpose, private parts sealed';
@@ -932,6 +1036,7 @@ CREATE TABLE public.orphans (
     detail text DEFAULT ''::text NOT NULL,
     first_seen_at timestamp with time zone DEFAULT now() NOT NULL,
     last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    told_at timestamp with time zone,
     task_id uuid,
     ended_at timestamp with time zone,
     CONSTRAINT orphans_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'lease'::text, 'missing_account'::text, 'missing_lease'::text])))
@@ -1424,6 +1529,15 @@ CREATE TABLE public.revoked_credentials (
 
 COMMENT ON TABLE public.revoked_credentials IS 'platform: the deny-list; a row outlives the credential it names';
 
+CREATE VIEW public.sellable_nodes WITH (security_invoker='true') AS
+ SELECT n.id,
+    n.name,
+    n.sku_id,
+    h.seen_at
+   FROM (public.nodes n
+     JOIN public.node_heartbeats h ON ((h.node_id = n.id)))
+  WHERE ((n.state = 'active'::text) AND (NOT n.cordoned) AND (NOT n.drained) AND (n.quarantine_reason IS NULL) AND (n.inspected_at IS NOT NULL) AND n.host_healthy AND (n.differences = '{}'::text[]) AND (h.liveness = 'online'::text));
+
 CREATE TABLE public.sku_prices (
     id uuid NOT NULL,
     sku_id uuid NOT NULL,
@@ -1787,6 +1901,8 @@ CREATE INDEX allocations_by_project ON public.allocations USING btree (project_i
 CREATE INDEX allocations_due ON public.allocations USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE INDEX allocations_live ON public.allocations USING btree (state, id) WHERE (state <> ALL (ARRAY['released'::text, 'failed'::text]));
+
+CREATE INDEX allocations_live_by_org ON public.allocations USING btree (org_id, project_id) WHERE (state <> ALL (ARRAY['released'::text, 'failed'::text]));
 
 CREATE UNIQUE INDEX allocations_one_name ON public.allocations USING btree (project_id, name) WHERE (state <> ALL (ARRAY['released'::text, 'failed'::text]));
 
@@ -2244,7 +2360,23 @@ REVOKE ALL ON FUNCTION public.prune_partitions(parent text, before timestamp wit
 
 GRANT ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) TO gpuaas_app;
 
+REVOKE ALL ON FUNCTION public.queue_line(sku uuid, half_life_seconds double precision, longest integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.queue_line(sku uuid, half_life_seconds double precision, longest integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.queue_waits(sku uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.queue_waits(sku uuid) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.sku_leases(sku uuid, longest integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.sku_leases(sku uuid, longest integer) TO gpuaas_app;
+
 REVOKE ALL ON FUNCTION public.slot_held() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifact_parts TO gpuaas_app;
 
@@ -2373,6 +2505,8 @@ GRANT SELECT ON TABLE public.invariant_12_one_outcome TO gpuaas_app;
 GRANT SELECT ON TABLE public.invariant_13_flows_go_on TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_allocations_move TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_artifacts_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
 
@@ -2529,6 +2663,8 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.refresh_claims TO gpuaas_app;
 GRANT SELECT,INSERT,DELETE ON TABLE public.revoked_credentials TO gpuaas_app;
 
 GRANT UPDATE(expires_at) ON TABLE public.revoked_credentials TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.sellable_nodes TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.sku_prices TO gpuaas_app;
 

@@ -6,6 +6,11 @@ FROM tasks
 WHERE state IN ('queued', 'ready', 'delivered', 'running') AND due_at < now() - interval '60 seconds';
 COMMENT ON VIEW invariant_14_tasks_move IS 'no task is past the deadline of its state by over 60 seconds';
 
+CREATE VIEW invariant_14_artifacts_move WITH (security_invoker = true) AS
+SELECT id::text AS subject, 'the artifact is ' || state || ' and should not be since ' || due_at AS problem
+FROM agent_artifacts WHERE due_at < now() - interval '60 seconds';
+COMMENT ON VIEW invariant_14_artifacts_move IS 'no upload of an agent''s version is past its deadline by over 60 seconds';
+
 -- Old tasks are pruned, the oldest first: what is left has no gap.
 CREATE VIEW invariant_15_task_sequence WITH (security_invoker = true) AS
 SELECT t.node_id::text AS subject,
@@ -71,6 +76,6 @@ JOIN nodes m ON m.id = o.node_id AND m.state = 'active'
 WHERE s.present AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL);
 COMMENT ON VIEW invariant_37_one_gpu_one_node IS 'a GPU that two nodes claim to have is in quarantine on both';
 
-GRANT SELECT ON invariant_14_tasks_move, invariant_15_task_sequence, invariant_15_one_result,
+GRANT SELECT ON invariant_14_artifacts_move, invariant_14_tasks_move, invariant_15_task_sequence, invariant_15_one_result,
     invariant_20_tasks_signed_while_valid, invariant_36_live_nodes_speak, invariant_37_slots_of_nodes,
     invariant_37_one_gpu_one_node TO :app;

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import subprocess
 import sys
 import tarfile
 from collections.abc import AsyncIterator
@@ -116,3 +117,24 @@ async def test_an_artifact_that_reaches_outside_its_folder_is_refused(
     task_id = plane.give(node, AgentUpdate(version="2.0.0", digest=digest, artifact_id=artifact_id))
     assert (await plane.result(node, task_id)).code == "artifact_damaged"
     assert not list(tmp_path.rglob("escaped"))
+
+
+async def test_a_version_older_than_its_launcher_runs_without_what_it_does_not_know(tmp_path: Path) -> None:
+    """A launcher that is newer says more; typed by a person, the same is a mistake."""
+    argv = [
+        sys.executable,
+        "-m",
+        "gpuaas",
+        "agent",
+        "run",
+        "--state-dir",
+        str(tmp_path / "none"),
+        "--from-later",
+        "1",
+    ]
+    typed = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (typed.returncode, "--from-later" in typed.stderr) == (2, True)
+    launched = subprocess.run([*argv, "--launched", "1.0-abc"], capture_output=True, text=True, check=False)
+    assert launched.returncode == 1
+    assert "--from-later" not in launched.stderr
+    assert "none" in launched.stderr, "it got as far as its state, which is not there"

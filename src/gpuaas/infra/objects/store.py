@@ -63,13 +63,13 @@ class StoredObjects(Objects):
 
 
 def open_objects(url: str) -> Objects:
-    """OSError or ValueError when they cannot be kept there."""
+    """ObjectsAway, in one line, when nothing can be kept there."""
     if not url:
         return NoObjects()
     try:
         return StoredObjects(url)
-    except BaseError as error:
-        raise ValueError(_line(error)) from error
+    except (BaseError, OSError, ValueError) as error:
+        raise ObjectsAway(f"cannot keep files at GPUAAS_OBJECTS_URL {url}: {_line(error)}") from error
 
 
 def _line(error: Exception) -> str:

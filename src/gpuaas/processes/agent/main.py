@@ -13,13 +13,13 @@ from typing import Any
 from gpuaas import __version__
 from gpuaas.client.api import Api
 from gpuaas.client.errors import ClientError
-from gpuaas.client.simulation import ask, sockets_in
-from gpuaas.contracts.simulation import ControlRequest, Do, Point
+from gpuaas.contracts.simulation import Do, Point
 from gpuaas.infra.hosts.linux.proving import AUTO
 from gpuaas.kit import log
 from gpuaas.processes.agent.alone import Alone
 from gpuaas.processes.agent.enrolment import enrol
 from gpuaas.processes.agent.errors import AgentError
+from gpuaas.processes.agent.fault_asking import ask_fault
 from gpuaas.processes.agent.fleet import Fleet, read_places
 from gpuaas.processes.agent.launcher import Launcher
 from gpuaas.processes.agent.state_directory import StateDirectory
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--enrolments", default=ENROLMENTS, help="file of names and tokens in the state directory")
     one.add_argument("--topology", default="8xh200", help="of nodes that name none (%(default)s)")
     one.add_argument("--control", type=Path, help="socket for faults")
-    one = verb("fault", _fault, "Ask simulated hosts of this machine for a fault.")
+    one = verb("fault", ask_fault, "Ask simulated hosts of this machine for a fault.")
     one.add_argument("do", type=Do, choices=list(Do), metavar="|".join(Do))
     one.add_argument("--control", type=Path, required=True, help="their socket, or the folder of their sockets")
     one.add_argument("--node", default="")
@@ -125,25 +125,6 @@ async def _run_fleet(given: argparse.Namespace) -> int:
     state = StateDirectory.make(given.state_dir)
     fleet, places = Fleet(state, given.control), read_places(state, given.enrolments)[: given.nodes or None]
     await fleet.run(places, given.url, given.topology)
-    return 0
-
-
-def _fault(given: argparse.Namespace) -> int:
-    sockets = sockets_in(given.control) if given.control.is_dir() else [given.control]
-    request = ControlRequest(
-        do=given.do,
-        node=given.node,
-        gpu=given.gpu,
-        xid=given.xid,
-        seconds=given.seconds,
-        at=given.at,
-        login=given.login,
-    )
-    answer = ask(sockets, request)
-    if not answer.ok:
-        raise AgentError(answer.message)
-    for node in answer.nodes:
-        sys.stdout.write(f"{node.node}  {node.gpus} GPUs  lost {node.lost_gpus}  faults {', '.join(node.faults)}\n")
     return 0
 
 

@@ -11,6 +11,7 @@ import uvloop
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.infra.http.app import App
 from gpuaas.kit import log, trace
+from gpuaas.ports.objects import ObjectsAway
 from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
 from gpuaas.processes.api.server import listen, make_server, serve
@@ -37,6 +38,9 @@ def main(argv: list[str]) -> int:
     trace.configure("api", settings.otlp_endpoint)
     try:
         uvloop.run(_run(settings, *listeners))
+    except ObjectsAway as error:
+        sys.stderr.write(f"gpuaas api: {error}\n")
+        return 1
     finally:
         log.flush_access()
         trace.shutdown()

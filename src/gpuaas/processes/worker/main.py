@@ -16,6 +16,7 @@ from gpuaas.infra.nats.streams import StreamKeeper
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
 from gpuaas.kit import log, trace
+from gpuaas.ports.objects import ObjectsAway
 from gpuaas.processes.settings import Settings, SettingsError, load_settings
 from gpuaas.processes.worker.assembly import assemble, background
 from gpuaas.processes.worker.consumers import Consumers
@@ -39,6 +40,9 @@ def main(argv: list[str]) -> int:
     trace.configure("worker", settings.otlp_endpoint)
     try:
         return uvloop.run(_run(settings))
+    except ObjectsAway as error:
+        sys.stderr.write(f"gpuaas worker: {error}\n")
+        return 1
     finally:
         trace.shutdown()
 

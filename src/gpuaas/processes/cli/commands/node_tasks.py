@@ -134,13 +134,13 @@ def node_id(run: Run, word: str) -> UUID:
     return names.as_id(word) or node_of(run, word).id
 
 
-def ordered(run: Run, call: Call[TaskView], *, wait: bool) -> None:
-    """Give a node a task, and say how to follow it, or how it ended."""
+def ordered(run: Run, call: Call[TaskView], *, wait: bool) -> TaskDetail | None:
+    """Give a node a task, and say how to follow it, or how it ended; what came of it, if it was waited for."""
     if not wait:
         task = run.show(call, _task_detail(run))
         if not run.out.json:
             run.out.note(f"Follow it with: gpuaas nodes task {task.id}")
-        return
+        return None
     task = run.api.send(call)
     look, until = fleet.task_get(task.id), clock.monotonic() + PATIENCE_SECONDS
     while True:
@@ -154,6 +154,7 @@ def ordered(run: Run, call: Call[TaskView], *, wait: bool) -> None:
     _show_task(run, body, found, whole=False)
     if found.state is not TaskState.DONE:
         raise Stop(f"The task is {found.state.value}: {found.reason or found.code or 'no reason was told'}.")
+    return found
 
 
 # ── slots ────────────────────────────────────────────────────────────────────────────────────────

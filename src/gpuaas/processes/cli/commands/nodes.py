@@ -24,6 +24,7 @@ from gpuaas.contracts.http.nodes import (
     NodeUpdate,
     NodeView,
     Quarantine,
+    TaskDetail,
 )
 from gpuaas.kit.paging import MAX_LIMIT
 from gpuaas.processes.cli.commands import node_artifacts, node_tasks, skus
@@ -265,11 +266,17 @@ def node_update(
         if wanted != NodeUpdate():
             raise UsageError("A new version of the agent is a change of its own.", "Say --version alone.")
         order = fleet.node_agent_update(node_id(run, node), NodeAgentUpdate(version=version))
-        node_tasks.ordered(run, order, wait=wait)
+        _say_rolled_back(node_tasks.ordered(run, order, wait=wait))
         return
     if wanted == NodeUpdate() or wait:
         raise UsageError("Nothing to change.", "Say --label, --tag, --no-labels, --no-tags, --address or --version.")
     _shown(run, fleet.node_update(node_id(run, node), wanted))
+
+
+def _say_rolled_back(task: TaskDetail | None) -> None:
+    """The task went well, and the version did not."""
+    if task is not None and task.result and task.result.get("rolled_back"):
+        raise Stop(f"The agent is {task.result.get('version')} again: {task.result.get('reason')}.")
 
 
 def labels_of(words: list[str]) -> dict[str, str]:
