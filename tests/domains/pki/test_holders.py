@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection
 from contextlib import suppress
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -14,8 +15,9 @@ from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Denied, Unauthenticated, Unavailable
-from gpuaas.kit.ids import new_id
+from gpuaas.kit.ids import floor_id, new_id
 from tests.support.certificates import SEES_ALL, Forger, Held, enrolled, new_key, request_for
 from tests.support.issuer_site import WrittenPolicy
 
@@ -199,6 +201,22 @@ async def test_the_old_certificate_counts_until_the_new_one_was_shown_and_a_whil
     await asyncio.sleep(2)
     assert await code_of(holders, node.der) == "credential_revoked"
     await holders.node(newer.der)
+
+
+async def test_a_newer_certificate_replaces_the_older_whatever_the_clocks_of_replicas_say(db, pki, holders, superuser):
+    """The replica that renewed it is an hour behind: its ids are smaller."""
+    node = await enrolled(db, pki)
+    newer = await renewed(db, pki, node)
+    assert newer.issued is not None
+    behind = floor_id(clock.now() - timedelta(hours=1))
+    await superuser.execute("UPDATE certificates SET id = $1 WHERE id = $2", behind, newer.issued.certificate.id)
+    await holders.node(newer.der)
+    rows = await superuser.fetch(
+        "SELECT id = $2 AS newer, superseded_at IS NULL AS live FROM certificates WHERE node_id = $1",
+        node.node_id,
+        behind,
+    )
+    assert {(row["newer"], row["live"]) for row in rows} == {(True, True), (False, False)}
 
 
 async def test_without_a_database_nobody_gets_in(database, db, pki, register, policy):

@@ -34,10 +34,12 @@ UPDATE certificates SET used_at = now() WHERE id IN (
     ORDER BY id FOR UPDATE)
 RETURNING id, node_id
 """
+# Before: by the database's clock. Ids are born by the clocks of replicas, which differ.
 SUPERSEDE = """
 UPDATE certificates SET superseded_at = now() WHERE id IN (
     SELECT c.id FROM certificates c JOIN unnest($1::uuid[], $2::uuid[]) AS used (id, node_id) USING (node_id)
-    WHERE c.id < used.id AND c.superseded_at IS NULL ORDER BY c.id FOR UPDATE OF c)
+    JOIN certificates u ON u.id = used.id
+    WHERE (c.issued_at, c.id) < (u.issued_at, u.id) AND c.superseded_at IS NULL ORDER BY c.id FOR UPDATE OF c)
 """
 
 

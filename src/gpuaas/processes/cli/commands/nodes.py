@@ -229,6 +229,8 @@ def _invite(run: Run, call: Call[NodeCreated]) -> None:
     run.out.line("")
     run.out.line(made.command)
     run.out.note("Run this on the machine, once. It is not shown again.")
+    if made.command.endswith("--plain-http"):
+        run.out.note("This address has no TLS: whoever is between can read the token, and can pretend to be us.")
 
 
 @GROUP.command(
