@@ -1,9 +1,11 @@
 """The catalogue and slots, on the real database."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import msgspec
 import pytest
 
 from gpuaas.contracts.actor import system
@@ -99,3 +101,27 @@ async def test_slots_follow_what_inspection_finds(db: Database):
     assert [str(one) for one in found] == ["GPU S1: expected present, found gone"]
     assert {serial: slot.present for serial, slot in after.items()} == {"S0": True, "S1": False, "S9": True}
     assert after["S0"].id == first[0].id
+
+
+@pytest.mark.parametrize(
+    "instant", ["9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "2300-01-01T00:00:00Z", "2030-01-01T00:00:00"]
+)
+async def test_a_price_from_an_instant_that_cannot_be_meant_is_refused(db: Database, instant: str):
+    body = msgspec.json.encode({"micros_per_gpu_hour": 1, "valid_from": instant})
+    async with db.transaction(SIGHT, "test") as tx:
+        sku, _ = await service.sku_create(tx, ACTOR, wanted())
+        with pytest.raises((Refused, msgspec.ValidationError)):
+            await service.price_set(tx, ACTOR, sku.id, msgspec.json.decode(body, type=PriceSet))
+
+
+async def test_of_two_prices_of_one_instant_the_later_set_counts(db: Database):
+    at = clock.now() + timedelta(milliseconds=50)
+    async with db.transaction(SIGHT, "test") as tx:
+        sku, _ = await service.sku_create(tx, ACTOR, wanted())
+        for currency in ("USD", "EUR", "GBP"):
+            last = await service.price_set(
+                tx, ACTOR, sku.id, PriceSet(currency=currency, micros_per_gpu_hour=1, valid_from=at)
+            )
+    await asyncio.sleep(0.1)
+    async with db.read(SIGHT) as tx:
+        assert (await service.prices_now(tx, [sku.id]))[sku.id] == last

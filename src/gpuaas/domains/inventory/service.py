@@ -1,6 +1,7 @@
 """The verbs of the catalogue and of slots."""
 
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from msgspec import UNSET
 
@@ -12,8 +13,11 @@ from gpuaas.domains.inventory import store
 from gpuaas.domains.inventory.hardware import Difference, differences
 from gpuaas.domains.inventory.models import Price, Sku
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Detail, Refused
 from gpuaas.kit.ids import NodeId, SkuId, new_id
+
+MOST_AHEAD = timedelta(days=3650)
 
 sku_get = store.get
 skus = store.list_all
@@ -55,6 +59,8 @@ async def sku_update(tx: Tx, sku_id: SkuId, wanted: SkuUpdate) -> Sku:
 
 async def price_set(tx: Tx, actor: Actor, sku_id: SkuId, wanted: PriceSet) -> Price:
     await store.get(tx, sku_id)
+    if wanted.valid_from is not None:
+        _check_instant(wanted.valid_from)
     return await store.set_price(
         tx,
         sku_id,
@@ -71,6 +77,16 @@ async def slots_observed(tx: Tx, node_id: NodeId, sku_id: SkuId, topology: Topol
     found = differences(sku, topology)
     gone = await store.seen(tx, node_id, sku_id, topology.gpus)
     return found + [Difference(f"GPU {serial}", "present", "gone") for serial in gone]
+
+
+def _check_instant(at: datetime) -> None:
+    """One that means the same to everybody, and that somebody will see."""
+    reason = (
+        "it has no zone" if at.tzinfo is None else "" if abs(at - clock.now()) <= MOST_AHEAD else "it is too far away"
+    )
+    if reason:
+        message = "A price begins at an instant with a zone, within ten years."
+        raise Refused(Code.REQUEST_INVALID, message, details=[Detail("valid_from", reason)])
 
 
 def _check_counts(counts: Sequence[int], gpus_per_node: int) -> None:
