@@ -1,5 +1,31 @@
 -- Printed by `make gen` from the migrations. Never edited.
 
+CREATE FUNCTION public.ensure_metric_days(first timestamp with time zone, days integer) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    day timestamptz;
+    part text;
+    made integer := 0;
+
+BEGIN
+    IF days NOT BETWEEN 0 AND 400 THEN
+        RAISE EXCEPTION 'too many days: %', days;
+    END IF;
+    FOR i IN 0..days LOOP
+        day := (date_trunc('day', first AT TIME ZONE 'UTC') + make_interval(days => i)) AT TIME ZONE 'UTC';
+        part := format('node_metrics_p%s', to_char(day AT TIME ZONE 'UTC', 'YYYYMMDD'));
+        IF to_regclass(part) IS NULL THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF node_metrics FOR VALUES FROM (%L) TO (%L)', part, day,
+                           (day AT TIME ZONE 'UTC' + interval '1 day') AT TIME ZONE 'UTC');
+            made := made + 1;
+        END IF;
+    END LOOP;
+    RETURN made;
+
+END $$;
+
 CREATE FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -10,7 +36,7 @@ DECLARE
     part text;
 
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals') OR months NOT BETWEEN 0 AND 36 THEN
+    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health') OR months NOT BETWEEN 0 AND 36 THEN
         RAISE EXCEPTION 'not a partitioned table, or too many months: % %', parent, months;
     END IF;
     FOR i IN 0..months LOOP
@@ -45,6 +71,30 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.prune_metric_days(before timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'public', 'pg_temp'
+    AS $$
+DECLARE
+    part record;
+    dropped integer := 0;
+
+BEGIN
+    IF before > now() - interval '1 day' THEN
+        RAISE EXCEPTION 'may not prune samples before %', before;
+    END IF;
+    FOR part IN
+        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'node_metrics'::regclass
+          AND to_date(right(c.relname, 8), 'YYYYMMDD') + interval '1 day' <= before AT TIME ZONE 'UTC'
+    LOOP
+        EXECUTE format('DROP TABLE %I', part.relname);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+
+END $$;
+
 CREATE FUNCTION public.prune_partitions(parent text, before timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -54,7 +104,7 @@ DECLARE
     dropped integer := 0;
 
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox') OR before > now() - interval '7 days' THEN
+    IF parent NOT IN ('outbox', 'inbox', 'node_health') OR before > now() - interval '7 days' THEN
         RAISE EXCEPTION 'may not prune % before %', parent, before;
     END IF;
     FOR part IN
@@ -1276,6 +1326,19 @@ CREATE TABLE public.slot_quarantines (
 
 COMMENT ON TABLE public.slot_quarantines IS 'platform: which GPU was not to be sold, why, and since when; kept, because strikes are counted here';
 
+CREATE VIEW public.invariant_37_one_gpu_one_node WITH (security_invoker='true') AS
+ SELECT (s.id)::text AS subject,
+    (((('node '::text || o.node_id) || ' claims the GPU '::text) || s.serial) || ' as well, and it is on sale'::text) AS problem
+   FROM (((public.slots s
+     JOIN public.nodes n ON (((n.id = s.node_id) AND (n.state = 'active'::text))))
+     JOIN public.slots o ON (((o.serial = s.serial) AND (o.node_id <> s.node_id) AND o.present)))
+     JOIN public.nodes m ON (((m.id = o.node_id) AND (m.state = 'active'::text))))
+  WHERE (s.present AND (NOT (EXISTS ( SELECT
+           FROM public.slot_quarantines q
+          WHERE ((q.slot_id = s.id) AND (q.ended_at IS NULL))))));
+
+COMMENT ON VIEW public.invariant_37_one_gpu_one_node IS 'a GPU that two nodes claim to have is in quarantine on both';
+
 CREATE VIEW public.invariant_37_slots_of_nodes WITH (security_invoker='true') AS
  SELECT (s.id)::text AS subject,
     'a slot of a node that does not exist'::text AS problem
@@ -1454,26 +1517,19 @@ CREATE TABLE public.node_health (
     detail text NOT NULL,
     at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT node_health_kind_check CHECK ((kind = ANY (ARRAY['check'::text, 'load_check'::text, 'fault'::text, 'quarantined'::text, 'returned'::text])))
-);
+)
+PARTITION BY RANGE (id);
 
-COMMENT ON TABLE public.node_health IS 'platform: the history of each GPU''s and host''s health; pruned by age';
-
-CREATE TABLE public.node_metric_batches (
-    node_id uuid NOT NULL,
-    batch_id uuid NOT NULL,
-    received_at timestamp with time zone DEFAULT now() NOT NULL
-);
-
-COMMENT ON TABLE public.node_metric_batches IS 'platform: batches of metrics that have been taken in, so that each counts once';
+COMMENT ON TABLE public.node_health IS 'platform: the history of each GPU''s and host''s health; dropped by the month';
 
 CREATE TABLE public.node_metrics (
-    id uuid NOT NULL,
     node_id uuid NOT NULL,
     at timestamp with time zone NOT NULL,
     "values" jsonb NOT NULL
-);
+)
+PARTITION BY RANGE (at);
 
-COMMENT ON TABLE public.node_metrics IS 'platform: samples of hosts and GPUs; pruned by age';
+COMMENT ON TABLE public.node_metrics IS 'platform: samples of hosts and GPUs; dropped by the day';
 
 CREATE TABLE public.policy_overrides (
     key text NOT NULL,
@@ -1768,11 +1824,8 @@ ALTER TABLE ONLY public.node_health
 ALTER TABLE ONLY public.node_heartbeats
     ADD CONSTRAINT node_heartbeats_pkey PRIMARY KEY (node_id);
 
-ALTER TABLE ONLY public.node_metric_batches
-    ADD CONSTRAINT node_metric_batches_pkey PRIMARY KEY (node_id, batch_id);
-
 ALTER TABLE ONLY public.node_metrics
-    ADD CONSTRAINT node_metrics_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT node_metrics_pkey PRIMARY KEY (node_id, at);
 
 ALTER TABLE ONLY public.nodes
     ADD CONSTRAINT nodes_pkey PRIMARY KEY (id);
@@ -1970,11 +2023,7 @@ CREATE INDEX issuer_sessions_by_account ON public.issuer_sessions USING btree (a
 
 CREATE INDEX issuer_sessions_by_age ON public.issuer_sessions USING btree (expires_at);
 
-CREATE INDEX node_health_by_node ON public.node_health USING btree (node_id, id DESC);
-
-CREATE INDEX node_metric_batches_by_age ON public.node_metric_batches USING btree (received_at);
-
-CREATE INDEX node_metrics_by_node ON public.node_metrics USING btree (node_id, at DESC);
+CREATE INDEX node_health_by_node ON ONLY public.node_health USING btree (node_id, id DESC);
 
 CREATE INDEX nodes_by_labels ON public.nodes USING gin (labels jsonb_path_ops);
 
@@ -2146,16 +2195,13 @@ ALTER TABLE ONLY public.issuer_refresh_tokens
 ALTER TABLE ONLY public.issuer_sessions
     ADD CONSTRAINT issuer_sessions_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
 
-ALTER TABLE ONLY public.node_health
+ALTER TABLE public.node_health
     ADD CONSTRAINT node_health_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
 
 ALTER TABLE ONLY public.node_heartbeats
     ADD CONSTRAINT node_heartbeats_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
 
-ALTER TABLE ONLY public.node_metric_batches
-    ADD CONSTRAINT node_metric_batches_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
-
-ALTER TABLE ONLY public.node_metrics
+ALTER TABLE public.node_metrics
     ADD CONSTRAINT node_metrics_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
 
 ALTER TABLE ONLY public.org_members
@@ -2352,9 +2398,17 @@ CREATE POLICY users_visible ON public.users FOR SELECT USING ((public.visible_ac
 
 CREATE POLICY users_write ON public.users FOR INSERT WITH CHECK (public.visible_actor(id));
 
+REVOKE ALL ON FUNCTION public.ensure_metric_days(first timestamp with time zone, days integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ensure_metric_days(first timestamp with time zone, days integer) TO gpuaas_app;
+
 REVOKE ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.prune_partitions(parent text, before timestamp with time zone) FROM PUBLIC;
 
@@ -2582,6 +2636,8 @@ GRANT SELECT ON TABLE public.invariant_36_live_nodes_speak TO gpuaas_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.slot_quarantines TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_37_one_gpu_one_node TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_37_slots_of_nodes TO gpuaas_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.invitations TO gpuaas_app;
@@ -2646,11 +2702,9 @@ GRANT UPDATE(ended_at) ON TABLE public.issuer_sessions TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.login_states TO gpuaas_app;
 
-GRANT SELECT,INSERT,DELETE ON TABLE public.node_health TO gpuaas_app;
+GRANT SELECT,INSERT ON TABLE public.node_health TO gpuaas_app;
 
-GRANT SELECT,INSERT,DELETE ON TABLE public.node_metric_batches TO gpuaas_app;
-
-GRANT SELECT,INSERT,DELETE ON TABLE public.node_metrics TO gpuaas_app;
+GRANT SELECT,INSERT ON TABLE public.node_metrics TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.policy_overrides TO gpuaas_app;
 

@@ -1,6 +1,8 @@
 DROP VIEW invariant_04_one_holder, invariant_05_live_have_holds, invariant_06_active_is_proven,
     invariant_09_released_is_clean, invariant_10_cleaning_ends, invariant_14_allocations_move,
     invariant_21_books_are_real;
+DROP FUNCTION slots_claim, queue_waits, queue_line, sku_leases;
+DROP VIEW sellable_nodes;
 ALTER TABLE node_heartbeats DROP COLUMN leases;
 DROP TABLE orphans, data_keys, gpu_quotas, sanitisation_certificates, allocation_timeline, allocation_proofs, slot_holds,
     allocations;

@@ -72,6 +72,7 @@ CREATE INDEX allocations_by_org ON allocations (org_id, id DESC);
 CREATE INDEX allocations_waiting ON allocations (sku_id, id) WHERE state = 'requested';
 CREATE INDEX allocations_due ON allocations (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX allocations_live ON allocations (state, id) WHERE state NOT IN ('released', 'failed');
+CREATE INDEX allocations_live_by_org ON allocations (org_id, project_id) WHERE state NOT IN ('released', 'failed');
 COMMENT ON TABLE allocations IS 'tenant: GPUs asked for, held and given back';
 
 -- One for each GPU of an allocation. A slot has at most one that has not ended: the index decides every race.
@@ -177,6 +178,7 @@ CREATE TABLE orphans (
     detail        text NOT NULL DEFAULT '',
     first_seen_at timestamptz NOT NULL DEFAULT now(),
     last_seen_at  timestamptz NOT NULL DEFAULT now(),
+    told_at       timestamptz,
     task_id       uuid,
     ended_at      timestamptz
 );
@@ -206,6 +208,111 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON gpu_quotas TO :app;
 
 -- What the agent says it has leased, to whom: allocation id → serial numbers.
 ALTER TABLE node_heartbeats ADD COLUMN leases jsonb NOT NULL DEFAULT '{}';
+
+-- Placement --------------------------------------------------------------------------------------------------------
+-- The nodes that may be sold from, but for how long one may be silent, which a policy says. The same rules as those of
+-- the registry of nodes in words; a test compares both over all combinations.
+CREATE VIEW sellable_nodes WITH (security_invoker = true) AS
+SELECT n.id, n.name, n.sku_id, h.seen_at
+FROM nodes n JOIN node_heartbeats h ON h.node_id = n.id
+WHERE n.state = 'active' AND NOT n.cordoned AND NOT n.drained AND n.quarantine_reason IS NULL
+  AND n.inspected_at IS NOT NULL AND n.host_healthy AND n.differences = '{}' AND h.liveness = 'online';
+GRANT SELECT ON sellable_nodes TO :app;
+
+-- All of so many slots, the first of the wanted that can be had, or none. A failed attempt gives up the locks it had
+-- taken, so that two who each got half of what both need do not keep it from each other; it says which it had got.
+-- Nodes before slots, in one order, as everybody locks them. Who is patient waits for whoever is about to take a slot.
+CREATE FUNCTION slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer,
+                            patient boolean)
+RETURNS TABLE (slot_id uuid, hold_id uuid, node_id uuid, serial text, held_at timestamptz) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE got uuid[];
+BEGIN
+    BEGIN
+        PERFORM FROM nodes n WHERE n.id IN (SELECT s.node_id FROM slots s WHERE s.id = ANY(wanted))
+        ORDER BY n.id FOR SHARE;
+        IF patient THEN
+            SELECT array_agg(taken.id) INTO got FROM (
+                SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
+                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
+                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+                  AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s) AS taken;
+        ELSE
+            SELECT array_agg(taken.id) INTO got FROM (
+                SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
+                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
+                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+                  AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s SKIP LOCKED) AS taken;
+        END IF;
+        IF coalesce(cardinality(got), 0) < needed THEN
+            RAISE EXCEPTION 'not enough of the wanted slots' USING ERRCODE = 'GP001';
+        END IF;
+        RETURN QUERY
+            INSERT INTO slot_holds AS h (id, org_id, allocation_id, slot_id, node_id, serial)
+            SELECT uuidv7(), of_org, claimant, s.id, s.node_id, s.serial FROM slots s WHERE s.id = ANY(got)
+            RETURNING h.slot_id, h.id, h.node_id, h.serial, h.held_at;
+    EXCEPTION WHEN SQLSTATE 'GP001' THEN
+        RETURN QUERY SELECT s.id, NULL::uuid, s.node_id, s.serial, now() FROM slots s WHERE s.id = ANY(got);
+    END;
+END $$;
+REVOKE ALL ON FUNCTION slots_claim FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION slots_claim TO :app;
+
+-- Facts about everybody that a tenant's place in the line follows from, without a name of anybody.
+CREATE FUNCTION queue_waits(sku uuid) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE sight text := coalesce(current_setting('app.org_id', true), ''); waits boolean;
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    waits := EXISTS (SELECT FROM allocations a WHERE a.sku_id = sku AND a.state = 'requested');
+    PERFORM set_config('app.org_id', sight, true);
+    RETURN waits;
+END $$;
+
+-- Who waits for a SKU, with how many seconds of its GPUs his organisation has had, those of long ago counting less.
+CREATE FUNCTION queue_line(sku uuid, half_life_seconds double precision, longest integer)
+RETURNS TABLE (id uuid, org_id uuid, gpu_count integer, node_count integer, priority integer, lease_seconds integer,
+               waiting_since timestamptz, used_gpu_seconds double precision) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE sight text := coalesce(current_setting('app.org_id', true), '');
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    RETURN QUERY
+        WITH waiting AS (
+            SELECT a.* FROM allocations a WHERE a.sku_id = sku AND a.state = 'requested' ORDER BY a.id LIMIT longest
+        ), used AS (
+            SELECT h.org_id, sum(half_life_seconds / ln(2) * (
+                power(2, -extract(epoch FROM now() - coalesce(h.ended_at, now()))::double precision / half_life_seconds)
+                - power(2, -extract(epoch FROM now() - h.held_at)::double precision / half_life_seconds))) AS gpu_seconds
+            FROM slot_holds h JOIN slots s ON s.id = h.slot_id
+            WHERE h.org_id IN (SELECT w.org_id FROM waiting w) AND s.sku_id = sku
+              AND (h.ended_at IS NULL OR h.ended_at > now() - make_interval(secs => 20 * half_life_seconds))
+            GROUP BY h.org_id
+        )
+        SELECT w.id, w.org_id, w.gpu_count, w.node_count, w.priority, w.lease_seconds, w.created_at,
+               coalesce(u.gpu_seconds, 0)::double precision
+        FROM waiting w LEFT JOIN used u ON u.org_id = w.org_id;
+    PERFORM set_config('app.org_id', sight, true);
+END $$;
+
+-- When GPUs of a SKU are due to be given back: how many, of which group of which node.
+CREATE FUNCTION sku_leases(sku uuid, longest integer)
+RETURNS TABLE (node_id uuid, numa integer, gpus bigint, state text, expires_at timestamptz) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE sight text := coalesce(current_setting('app.org_id', true), '');
+BEGIN
+    PERFORM set_config('app.org_id', '*', true);
+    RETURN QUERY
+        SELECT s.node_id, s.numa, count(*), a.state, a.expires_at
+        FROM slots s JOIN slot_holds h ON h.slot_id = s.id AND h.ended_at IS NULL JOIN allocations a ON a.id = h.allocation_id
+        WHERE s.sku_id = sku AND s.held GROUP BY s.node_id, s.numa, a.id ORDER BY a.expires_at LIMIT longest;
+    PERFORM set_config('app.org_id', sight, true);
+END $$;
+REVOKE ALL ON FUNCTION queue_waits, queue_line, sku_leases FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION queue_waits, queue_line, sku_leases TO :app;
 
 -- Invariants -------------------------------------------------------------------------------------------------------
 CREATE VIEW invariant_04_one_holder WITH (security_invoker = true) AS
