@@ -23,6 +23,7 @@ from gpuaas.contracts.tasks.catalogue import (
 )
 from gpuaas.contracts.tasks.topology import HostHealth
 from gpuaas.domains.allocations import service as allocations
+from gpuaas.domains.allocations.connecting import accounts_keep
 from gpuaas.domains.allocations.models import Account, Allocation, Hold, HoldState, Proof, login_of
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.registry import service as registry
@@ -56,7 +57,7 @@ async def reserve(scene: Scene) -> None:
 
 
 async def unreserve(scene: Scene) -> None:
-    """Give the slots back: unused, clean, or in quarantine where an account was on them and they are not proven clean."""
+    """Give the slots back: unused, clean, or in quarantine where an account was on them that left no proof."""
     allocation, held = await _read(scene)
     if held:
         unproven = HoldState.QUARANTINED if asked_for(scene, "account") else HoldState.UNUSED
@@ -124,9 +125,7 @@ async def account(scene: Scene) -> Wait | None:
         )
         for node_id, made in ((node_id, answer.of(AccountResult)) for node_id, answer in answers.items())
     ]
-    sealer = scene.parts.get(FieldSealer)
-    sealed = await sealer.seal(scene.tx, msgspec.json.encode(accounts), f"allocations.connection:{allocation.id}")
-    await allocations.keep_connection(scene.tx, allocation.id, sealed)
+    await accounts_keep(scene.tx, scene.parts.get(FieldSealer), allocation, accounts)
     await timeline_add(scene.tx, allocation, "account", f"login {login} with {len(allocation.ssh_keys)} SSH keys")
     return None
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from gpuaas.contracts.http.base import Name, PageQuery, Reason, Request, Response
+from gpuaas.contracts.http.base import Name, PageQuery, Query, Reason, Request, Response
 from gpuaas.contracts.http.nodes import Tags
 
 PublicKey = Annotated[str, msgspec.Meta(min_length=20, max_length=8192, description="As in an authorized_keys file.")]
@@ -45,8 +45,15 @@ class IfFull(StrEnum):
 
 
 class AllocationAsk(Request, frozen=True, kw_only=True):
-    """What is asked for, to be estimated or given."""
+    """What is asked for."""
 
+    sku_id: UUID
+    gpu_count: GpuCount = 1
+    node_count: NodeCount = 1
+    lease_hours: LeaseHours | None = None
+
+
+class EstimateQuery(Query, frozen=True, kw_only=True):
     sku_id: UUID
     gpu_count: GpuCount = 1
     node_count: NodeCount = 1
@@ -234,6 +241,10 @@ class CertificateOfRelease(Response, frozen=True, kw_only=True):
     serials: list[str]
     key_id: str
     issued_at: datetime
+
+
+class CertificateQuery(PageQuery, frozen=True, kw_only=True):
+    allocation_id: Annotated[UUID, msgspec.Meta(description="Only those of this allocation.")] | None = None
 
 
 class SignedCertificate(CertificateOfRelease, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.allocations import (
     AllocationAbandoned,
     AllocationActive,
+    AllocationBusyAgain,
     AllocationFailed,
     AllocationReleased,
     AllocationReleaseFailed,
@@ -25,7 +26,7 @@ from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
-from gpuaas.kit.errors import Conflict
+from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import HoldId
 from gpuaas.ports.policy import PolicyReader
 
@@ -48,6 +49,14 @@ live_in = store.live_in
 keep_connection = store.keep_connection
 sealed_by_others = store.sealed_by_others
 reseal = store.reseal
+
+
+async def require_in(tx: Tx, project_id: UUID, allocation_id: UUID) -> Allocation:
+    """The allocation, if it is of this project; one of another is as if it were not."""
+    allocation = await store.get(tx, allocation_id)
+    if allocation.project_id != project_id:
+        raise Missing(Code.ALLOCATION_MISSING, "There is no such allocation here.")
+    return allocation
 
 
 async def allocation_placed(tx: Tx, allocation: Allocation, placed: Placed) -> Allocation:
@@ -113,6 +122,12 @@ async def allocation_renew(tx: Tx, allocation_id: UUID, *, seconds: int | None) 
             f"It lasts until {allocation.ends_at:%Y-%m-%d %H:%M} UTC, as long as the policy allows.",
         )
     await timeline_add(tx, renewed, "renewed", f"until {renewed.expires_at:%Y-%m-%d %H:%M} UTC")
+    if allocation.reclaim_at is not None:
+        tx.emit(
+            AllocationBusyAgain(allocation_id=allocation.id, project_id=allocation.project_id),
+            subject_id=allocation.id,
+            org_id=allocation.org_id,
+        )
     return renewed
 
 

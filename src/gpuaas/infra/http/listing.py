@@ -21,9 +21,18 @@ M = TypeVar("M", bound=HasId)
 
 def after(cx: Context, query: PageQuery) -> UUID:
     """The id the page comes after; the smallest one for the first page."""
+    return _position(cx, query) or UUID(int=0)
+
+
+def before(cx: Context, query: PageQuery) -> UUID:
+    """The same for lists with the newest first; the largest id for the first page."""
+    return _position(cx, query) or UUID(int=(1 << 128) - 1)
+
+
+def _position(cx: Context, query: PageQuery) -> UUID | None:
     position = cx.cursor_position(query.cursor)
     if position is None:
-        return UUID(int=0)
+        return None
     try:
         return UUID(position[0])
     except (IndexError, ValueError) as error:

@@ -30,6 +30,7 @@ from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
+from gpuaas.infra.sealing import FieldSealer
 from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
@@ -96,6 +97,7 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     parts.add(
         AuthConfig(issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience)
     )
+    parts.add(FieldSealer(master))
     talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
     parts.add(open_objects(settings.objects_url))

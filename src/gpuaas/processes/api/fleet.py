@@ -3,6 +3,7 @@ for a moment."""
 
 import asyncio
 
+from gpuaas.domains.allocations.watching import Watchers
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.domains.nodes.probes.addresses import networks
@@ -24,11 +25,20 @@ class FleetTalk:
         db.hints = self._hints
         self._waiters = TaskWaiters(db, self._hints)
         self._heartbeats = Heartbeats(db, policy)
+        self._watchers = Watchers(self._hints)
         self._addresses = Addresses(public_url=settings.public_url.rstrip("/"))
         self._rules = ProbeRules(networks(settings.probe_networks))
 
     def add_to(self, parts: Parts) -> None:
-        for part in (self._hints, self._waiters, self._heartbeats, self._addresses, self._rules, TcpProber()):
+        for part in (
+            self._hints,
+            self._waiters,
+            self._heartbeats,
+            self._watchers,
+            self._addresses,
+            self._rules,
+            TcpProber(),
+        ):
             parts.add(part)
 
     async def run(self) -> None:

@@ -1,14 +1,19 @@
 """What the worker is put together from. Reactions and timers find it in their parts."""
 
+import os
+import socket
 from collections.abc import Coroutine
 from typing import Any
 
 from gpuaas.domains import load_handlers
 from gpuaas.domains.issuer.provider import Issuer
+from gpuaas.domains.nodes.reimaging import AgentReimaging
 from gpuaas.domains.nodes.tasks.handlers import tasks_follow
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_follow
+from gpuaas.flows.catalogue import FLOWS
+from gpuaas.flows.executor import Executor
 from gpuaas.infra.events import HANDLERS, HandlerRegistry
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
@@ -16,6 +21,7 @@ from gpuaas.infra.nats.publish import Publisher
 from gpuaas.infra.objects.store import open_objects
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.retention import Retention
+from gpuaas.infra.sealing import FieldSealer
 from gpuaas.infra.signing import SigningKeys
 from gpuaas.kit import log
 from gpuaas.kit.parts import Parts
@@ -40,6 +46,8 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         Issuer.at(settings.public_url),
         hints,
         open_objects(settings.objects_url),
+        FieldSealer(master),
+        AgentReimaging(),
     )
     return parts, HANDLERS
 
@@ -47,7 +55,8 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
 def background(parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """What runs beside reactions and timers, in every worker."""
     db, hints, settings = parts.get(Database), parts.get(NatsHints), parts.get(Settings)
-    work = [policy_follow(db, parts.get(MemoryPolicy)), hints.run()]
+    executor = Executor(db, FLOWS, parts, worker=f"{socket.gethostname()}:{os.getpid()}")
+    work = [policy_follow(db, parts.get(MemoryPolicy)), hints.run(), executor.run(hints)]
     if settings.task_signing_key:
         signer = TaskSigner.from_text(settings.task_signing_key, settings.task_signing_key_previous)
         work.append(tasks_follow(db, signer, hints))

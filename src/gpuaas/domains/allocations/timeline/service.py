@@ -1,9 +1,8 @@
 """The verbs of timelines."""
 
-from uuid import UUID
-
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.timeline import store
+from gpuaas.domains.allocations.watching import subject_of
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log
 
@@ -24,8 +23,4 @@ async def timeline_add(tx: Tx, allocation: Allocation, phase: str, detail: str =
         actor=tx.actor_name,
         correlation_id=log.correlation_id.get() or allocation.correlation_id,
     )
-    tx.hint(watch_subject(allocation.id))
-
-
-def watch_subject(allocation_id: UUID) -> str:
-    return f"hint.allocation.{allocation_id}"
+    tx.hint(subject_of(allocation.id))
