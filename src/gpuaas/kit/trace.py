@@ -50,7 +50,9 @@ def traceparent() -> str:
 
 def enter(incoming: str = "") -> None:
     """Continue the trace that came in, if one did."""
-    _current.set(incoming if incoming and _WELL_FORMED.match(incoming) else "")
+    continued = incoming if incoming and _WELL_FORMED.match(incoming) else ""
+    if continued or _current.get():
+        _current.set(continued)
 
 
 def recording() -> bool:

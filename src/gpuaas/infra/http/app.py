@@ -236,18 +236,15 @@ async def _send_stream(send: Send, request: Request, stream: Stream) -> int:
 
 
 async def _begin_stream(send: Send, request: Request, stream: Stream) -> None:
-    await send(
-        {
-            "type": "http.response.start",
-            "status": 200,
-            "headers": [
-                (b"content-type", stream.content_type.encode()),
-                (b"x-correlation-id", request.correlation_id.encode()),
-                (b"content-disposition", f'attachment; filename="{stream.filename}"'.encode()),
-                *BASE_HEADERS,
-            ],
-        }
-    )
+    """A stream without a file's name is read as it comes, not kept."""
+    headers = [
+        (b"content-type", stream.content_type.encode()),
+        (b"x-correlation-id", request.correlation_id.encode()),
+        *BASE_HEADERS,
+    ]
+    if stream.filename:
+        headers.append((b"content-disposition", f'attachment; filename="{stream.filename}"'.encode()))
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
 
 
 __all__ = ["JSON", "App", "Page", "fault_answer"]

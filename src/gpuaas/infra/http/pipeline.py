@@ -97,18 +97,35 @@ class Pipeline:
         self._by_bearer = operation.scope is not Scope.PUBLIC and operation.scope is not Scope.AGENT
         self._in_org = operation.scope is Scope.ORG or operation.scope is Scope.PROJECT
         self._allow_listed = operation.wire is Wire.JSON
+        self._in_memory = operation.lane is Lane.DEFAULT
 
     async def run(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Actor]:
-        op = self.operation
+        """Who is it, and may he; then what he asks for. A remembered actor may be let in; a no is never said from
+        memory."""
         try:
-            cx, arguments = await self._admit(request, values)
+            actor = self._recall(request) or await self._authenticate(request, fresh=False)
+            cx, arguments = await self._admit(request, values, actor)
+        except (Missing, Denied):
+            if not self._by_bearer:
+                raise
+            return await self._look_again(request, values)
+        return await self._proceed(cx, request, arguments)
+
+    async def _look_again(self, request: Request, values: list[str]) -> tuple[Answer | Stream, Actor]:
+        try:
+            actor = await self._authenticate(request, fresh=True)
+            cx, arguments = await self._admit(request, values, actor)
         except (Missing, Denied):
             await self._take_place(request, await self._authenticate(request, fresh=False))
             given = await self._given_before(request)
             if given is None:
                 raise
             return given
-        if op.lane is Lane.DEFAULT and cx.actor.id:
+        return await self._proceed(cx, request, arguments)
+
+    async def _proceed(self, cx: Context, request: Request, arguments: dict[str, Any]) -> tuple[Answer | Stream, Actor]:
+        op = self.operation
+        if self._in_memory and cx.actor.id:
             self._edge.rates.take_default(cx.actor.subject)
         else:
             await self._take_place(request, cx.actor)
@@ -123,15 +140,6 @@ class Pipeline:
             raise
         except CursorRefused as error:
             raise Invalid(Code.CURSOR_REFUSED, "The cursor was not made for this list. Start without it.") from error
-
-    async def _admit(self, request: Request, values: list[str]) -> tuple[Context, dict[str, Any]]:
-        """Who is it, and may he. A cached identity may say yes; a no is never said from the cache."""
-        try:
-            return await self._try_admit(request, values, fresh=False)
-        except (Missing, Denied):
-            if not self._by_bearer:
-                raise
-            return await self._try_admit(request, values, fresh=True)
 
     async def _take_place(self, request: Request, actor: Actor) -> None:
         """In the operation's rate lane. Being refused takes one too: a no is read from the database each time."""
@@ -170,9 +178,8 @@ class Pipeline:
             edge.cursors,
         )
 
-    async def _try_admit(self, request: Request, values: list[str], *, fresh: bool) -> tuple[Context, dict[str, Any]]:
+    async def _admit(self, request: Request, values: list[str], actor: Actor) -> tuple[Context, dict[str, Any]]:
         op = self.operation
-        actor = await self._authenticate(request, fresh=fresh)
         cx = self._context(request, actor)
         if self._allow_listed:
             access.check_allow_list(actor, op.id)
@@ -183,6 +190,13 @@ class Pipeline:
             access.require(actor, op.permission, cx.org_id_or_none, cx.project_id_or_none)
         return cx, arguments
 
+    def _recall(self, request: Request) -> Actor | None:
+        """Who it is, if he was read less than a second ago and his address is above suspicion."""
+        if not self._by_bearer or self._edge.rates.suspects(request.client_ip):
+            return None
+        credential = request.plain_bearer()
+        return None if credential is None else self._edge.authority.recall(credential)
+
     async def _authenticate(self, request: Request, *, fresh: bool) -> Actor:
         if not self._by_bearer:
             if self.operation.scope is Scope.PUBLIC:
@@ -192,9 +206,7 @@ class Pipeline:
             return await self._edge.agents.node(request.peer_certificate)
         self._edge.rates.check_guessing(request.client_ip)
         try:
-            credential = request.bearer()
-            known = None if fresh else self._edge.authority.recall(credential)
-            return known or await self._edge.authority.actor(credential, fresh=fresh)
+            return await self._edge.authority.actor(request.bearer(), fresh=fresh)
         except (Unauthenticated, Denied):
             self._edge.rates.failed_login(request.client_ip)
             raise
@@ -334,9 +346,9 @@ class Pipeline:
         return _ENCODER.encode(msgspec.structs.replace(result, already_shown=True, **hidden))
 
     def _answer(self, result: Any) -> Answer | Stream:
-        if isinstance(result, Stream):
+        if type(result) is Stream:
             return result
-        if isinstance(result, Raw):
+        if type(result) is Raw:
             headers = tuple((name.encode(), value.encode()) for name, value in result.headers)
             return Answer(result.status, result.body, result.content_type.encode(), headers)
         return Answer(self.operation.status, _ENCODER.encode(result))

@@ -27,33 +27,29 @@ WHERE lane = $1 AND subject = $2
 
 
 _KEYS = {lane: (f"rate_limit.{lane}_per_minute", f"rate_limit.{lane}_burst") for lane in Lane}
-_PER_MINUTE, _BURST = _KEYS[Lane.DEFAULT]
 
 
 class Buckets:
     """The in-process lane: when the next request of each subject would be on time."""
 
     def __init__(self) -> None:
-        self._next_at: dict[str, float] = {}
+        self.next_at: dict[str, float] = {}
 
-    def knows(self, subject: str) -> bool:
-        return subject in self._next_at
-
-    def peek(self, subject: str, per_minute: int, burst: int) -> float:
+    def peek(self, subject: str, slack: float) -> float:
         """0 when there is room, else the seconds to wait."""
         now = clock.monotonic()
-        return max(self._next_at.get(subject, now) - now - 60.0 / per_minute * (burst - 1), 0.0)
+        return max(self.next_at.get(subject, now) - now - slack, 0.0)
 
-    def take(self, subject: str, per_minute: int, burst: int) -> float:
-        """As `peek`, and takes the room there is."""
-        now, gap = clock.monotonic(), 60.0 / per_minute
-        next_at = self._next_at.get(subject, now)
-        wait = next_at - now - gap * (burst - 1)
+    def take(self, subject: str, gap: float, slack: float) -> float:
+        """Takes the room there is, and says 0; else the seconds to wait."""
+        now = clock.monotonic()
+        next_at = self.next_at.get(subject, now)
+        wait = next_at - now - slack
         if wait > 0:
             return wait
-        if len(self._next_at) >= MAX_SUBJECTS:
-            self._next_at = {key: at for key, at in self._next_at.items() if at > now}
-        self._next_at[subject] = max(now, next_at) + gap
+        if len(self.next_at) >= MAX_SUBJECTS:
+            self.next_at = {key: at for key, at in self.next_at.items() if at > now}
+        self.next_at[subject] = max(now, next_at) + gap
         return 0.0
 
 
@@ -65,8 +61,9 @@ class RateLanes:
         self._failures = Buckets()
 
     def take_default(self, subject: str) -> None:
-        """A place in the lane for which nobody has to ask."""
-        wait = self._default.take(subject, self._policy.number(_PER_MINUTE), self._policy.number(_BURST))
+        """A place in the lane for which nobody has to wait."""
+        gap, slack = self._limits(Lane.DEFAULT)
+        wait = self._default.take(subject, gap, slack)
         if wait > 0:
             raise limited(wait)
 
@@ -74,25 +71,25 @@ class RateLanes:
         if lane is Lane.DEFAULT:
             self.take_default(subject)
             return
-        per_minute_key, burst_key = _KEYS[lane]
-        per_minute, burst = self._policy.number(per_minute_key), self._policy.number(burst_key)
-        wait = await self._take_strict(lane, subject, per_minute, burst)
+        wait = await self._take_strict(lane, subject, *self._limits(lane))
         if wait > 0:
             raise limited(wait)
 
+    def _limits(self, lane: Lane) -> tuple[float, float]:
+        per_minute, burst = _KEYS[lane]
+        return gap_and_slack(self._policy.number(per_minute), self._policy.number(burst))
+
     async def check_open(self, lane: Lane, subject: str) -> None:
         """Refuse if a strict lane has no room for the subject now; takes none."""
-        per_minute, burst = (self._policy.number(key) for key in _KEYS[lane])
+        _, slack = self._limits(lane)
         try:
-            row = await self._db.statement(WAIT, lane, subject, 60.0 / per_minute * (burst - 1))
+            row = await self._db.statement(WAIT, lane, subject, slack)
         except AWAY as error:
             raise away(error) from error
         if row is not None and float(row["seconds"]) > 0:
             raise limited(float(row["seconds"]))
 
-    async def _take_strict(self, lane: Lane, subject: str, per_minute: int, burst: int) -> float:
-        gap = 60.0 / per_minute
-        slack = gap * (burst - 1)
+    async def _take_strict(self, lane: Lane, subject: str, gap: float, slack: float) -> float:
         try:
             if await self._db.statement(TAKE, lane, subject, gap, slack) is not None:
                 return 0.0
@@ -105,17 +102,24 @@ class RateLanes:
         """An unknown credential came from this address; the address waits when it keeps guessing."""
         self._failures.take(client_ip, *self._failure_limit())
 
+    def suspects(self, client_ip: str) -> bool:
+        """Whether unknown credentials came from this address of late: then `check_guessing`."""
+        return client_ip in self._failures.next_at
+
     def check_guessing(self, client_ip: str) -> None:
-        if not self._failures.knows(client_ip):
-            return
-        per_minute, burst = self._failure_limit()
-        wait = self._failures.peek(client_ip, per_minute, burst)
+        wait = self._failures.peek(client_ip, self._failure_limit()[1])
         if wait > 0:
             raise limited(wait)
 
-    def _failure_limit(self) -> tuple[int, int]:
+    def _failure_limit(self) -> tuple[float, float]:
         per_minute = self._policy.number("rate_limit.bad_credentials_per_minute")
-        return per_minute, per_minute
+        return gap_and_slack(per_minute, per_minute)
+
+
+def gap_and_slack(per_minute: int, burst: int) -> tuple[float, float]:
+    """Seconds from one request to the next, and the seconds a subject may be ahead of that."""
+    gap = 60.0 / per_minute
+    return gap, gap * (burst - 1)
 
 
 def limited(seconds: float) -> Limited:

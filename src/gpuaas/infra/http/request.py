@@ -74,6 +74,11 @@ class Request:
         given = self.headers.get(b"x-correlation-id")
         self.correlation_id = given.decode() if given and _CORRELATION.match(given) else new_correlation_id()
 
+    def plain_bearer(self) -> str | None:
+        """The credential as nearly everybody sends it; None: see what `bearer` says."""
+        given = self.headers.get(b"authorization")
+        return given[7:].decode("latin-1") if given and given[:7] == b"Bearer " else None
+
     def bearer(self) -> str:
         given = self.headers.get(b"authorization")
         if not given:
@@ -132,12 +137,12 @@ def _ambiguity(raw_path: bytes, given: list[tuple[bytes, bytes]]) -> str:
 
 
 _PROCESS = os.urandom(8).hex()
-_COUNT = itertools.count()
+_COUNT = itertools.count(1_000_000_000)
 
 
 def new_correlation_id() -> str:
     """Unique, not secret: what this process is, and a count."""
-    return f"{_PROCESS}{next(_COUNT):010x}"
+    return f"{_PROCESS}{next(_COUNT)}"
 
 
 def pairs(raw: bytes, where: str) -> dict[str, str]:

@@ -88,10 +88,8 @@ class CredentialAuthority:
         self._userinfo = userinfo
         self._known: OrderedDict[bytes, Known] = OrderedDict()
         self._recent = Recent()
+        self.recall = self._recent.get
         self._orgs: OrderedDict[ProjectId, tuple[float, OrgId]] = OrderedDict()
-
-    def recall(self, credential: str) -> Actor | None:
-        return self._recent.get(credential)
 
     async def actor(self, credential: str, *, fresh: bool = False) -> Actor:
         arrived = clock.monotonic()
