@@ -113,6 +113,8 @@ async def test_filters_hold_together(world: World, query, count):
     [
         {"from": "2025-01-01T00:00:00"},
         {"from": "yesterday"},
+        {"from": "9999-12-31T23:59:59-14:00"},
+        {"to": "0001-01-01T00:00:00+14:00"},
         {"actor_id": "me"},
         {"action": "'; DROP TABLE x"},
         {"from": "2025-01-02T00:00:00Z", "to": "2025-01-01T00:00:00Z"},

@@ -5,6 +5,7 @@ Always holds: links are gapless and attached one to the other, however many seal
 request waits for."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC
 from uuid import UUID
 
 import msgspec
@@ -177,6 +178,12 @@ async def _check_signatures(tx: Tx, keys: SigningKeys, findings: _Findings) -> i
 
 
 def _checked(wanted: Wanted) -> Wanted:
+    for name, at in (("from", wanted.from_at), ("to", wanted.to_at)):
+        try:
+            _ = at and at.astimezone(UTC)
+        except OverflowError:
+            reason = "there is no such instant in UTC"
+            raise Refused(Code.REQUEST_INVALID, f"{name}: {reason}.", details=[Detail(name, reason)]) from None
     if wanted.from_at is not None and wanted.to_at is not None and wanted.from_at >= wanted.to_at:
         raise Refused(Code.REQUEST_INVALID, "from must be before to.", details=[Detail("from", "not before to")])
     return wanted
