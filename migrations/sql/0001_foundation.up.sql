@@ -24,7 +24,7 @@ DECLARE
     made integer := 0;
     part text;
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals') OR months NOT BETWEEN 0 AND 36 THEN
+    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health') OR months NOT BETWEEN 0 AND 36 THEN
         RAISE EXCEPTION 'not a partitioned table, or too many months: % %', parent, months;
     END IF;
     FOR i IN 0..months LOOP
@@ -47,7 +47,7 @@ DECLARE
     part record;
     dropped integer := 0;
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox') OR before > now() - interval '7 days' THEN
+    IF parent NOT IN ('outbox', 'inbox', 'node_health') OR before > now() - interval '7 days' THEN
         RAISE EXCEPTION 'may not prune % before %', parent, before;
     END IF;
     FOR part IN

@@ -176,31 +176,68 @@ CREATE TABLE node_health (
     code    text NOT NULL,
     detail  text NOT NULL,
     at      timestamptz NOT NULL DEFAULT now()
-);
+) PARTITION BY RANGE (id);
 CREATE INDEX node_health_by_node ON node_health (node_id, id DESC);
-COMMENT ON TABLE node_health IS 'platform: the history of each GPU''s and host''s health; pruned by age';
-GRANT SELECT, INSERT, DELETE ON node_health TO :app;
+COMMENT ON TABLE node_health IS 'platform: the history of each GPU''s and host''s health; dropped by the month';
+GRANT SELECT, INSERT ON node_health TO :app;
+SELECT ensure_partitions('node_health', now() - interval '1 month', 6);
 
 -- Metrics ----------------------------------------------------------------------------------------------------------
-CREATE TABLE node_metric_batches (
-    node_id     uuid NOT NULL REFERENCES nodes,
-    batch_id    uuid NOT NULL,
-    received_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (node_id, batch_id)
-);
-CREATE INDEX node_metric_batches_by_age ON node_metric_batches (received_at);
-COMMENT ON TABLE node_metric_batches IS 'platform: batches of metrics that have been taken in, so that each counts once';
-GRANT SELECT, INSERT, DELETE ON node_metric_batches TO :app;
-
+-- A sample is its node and its moment: told again, it is there already. Millions a day in a large fleet, kept for days:
+-- cut by the day along the moment it was taken, so that what comes late finds its place and what is old goes at once.
 CREATE TABLE node_metrics (
-    id         uuid PRIMARY KEY,
     node_id    uuid NOT NULL REFERENCES nodes,
     at         timestamptz NOT NULL,
-    values     jsonb NOT NULL
-);
-CREATE INDEX node_metrics_by_node ON node_metrics (node_id, at DESC);
-COMMENT ON TABLE node_metrics IS 'platform: samples of hosts and GPUs; pruned by age';
-GRANT SELECT, INSERT, DELETE ON node_metrics TO :app;
+    values     jsonb NOT NULL,
+    PRIMARY KEY (node_id, at)
+) PARTITION BY RANGE (at);
+COMMENT ON TABLE node_metrics IS 'platform: samples of hosts and GPUs; dropped by the day';
+GRANT SELECT, INSERT ON node_metrics TO :app;
+
+CREATE FUNCTION ensure_metric_days(first timestamptz, days integer) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    day timestamptz;
+    part text;
+    made integer := 0;
+BEGIN
+    IF days NOT BETWEEN 0 AND 400 THEN
+        RAISE EXCEPTION 'too many days: %', days;
+    END IF;
+    FOR i IN 0..days LOOP
+        day := (date_trunc('day', first AT TIME ZONE 'UTC') + make_interval(days => i)) AT TIME ZONE 'UTC';
+        part := format('node_metrics_p%s', to_char(day AT TIME ZONE 'UTC', 'YYYYMMDD'));
+        IF to_regclass(part) IS NULL THEN
+            EXECUTE format('CREATE TABLE %I PARTITION OF node_metrics FOR VALUES FROM (%L) TO (%L)', part, day,
+                           (day AT TIME ZONE 'UTC' + interval '1 day') AT TIME ZONE 'UTC');
+            made := made + 1;
+        END IF;
+    END LOOP;
+    RETURN made;
+END $$;
+-- Drops days that lie wholly before an instant.
+CREATE FUNCTION prune_metric_days(before timestamptz) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
+DECLARE
+    part record;
+    dropped integer := 0;
+BEGIN
+    IF before > now() - interval '1 day' THEN
+        RAISE EXCEPTION 'may not prune samples before %', before;
+    END IF;
+    FOR part IN
+        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'node_metrics'::regclass
+          AND to_date(right(c.relname, 8), 'YYYYMMDD') + interval '1 day' <= before AT TIME ZONE 'UTC'
+    LOOP
+        EXECUTE format('DROP TABLE %I', part.relname);
+        dropped := dropped + 1;
+    END LOOP;
+    RETURN dropped;
+END $$;
+REVOKE ALL ON FUNCTION ensure_metric_days, prune_metric_days FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ensure_metric_days, prune_metric_days TO :app;
+SELECT ensure_metric_days(now() - interval '7 days', 14);
 
 -- Versions of the agent ----------------------------------------------------------------------------------------------
 CREATE TABLE agent_artifacts (

@@ -4,6 +4,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 
 from gpuaas.contracts.tasks.catalogue import UserProvision
@@ -273,24 +274,49 @@ async def test_metrics_count_once_and_are_shown_newest_first(fleet: Fleet):
     assert len(everything["samples"]) == 20
 
 
+async def test_samples_that_come_late_find_their_day_and_those_of_no_day_that_is_kept_are_dropped(fleet: Fleet):
+    agent, now = await fleet.ready(), clock.now()
+    late = [now - timedelta(days=days, minutes=1) for days in (0, 1, 6)]
+    lost = [now - timedelta(days=400), now + timedelta(days=400)]
+    samples = [{"at": at, "values": {"a": 1.0}} for at in (*late, *lost)]
+    found(await agent.say("/metrics", {"batch_id": str(new_id()), "samples": samples}), 200)
+    async with fleet.db.read(EVERYTHING) as tx:
+        rows = await tx.rows("SELECT at FROM node_metrics WHERE node_id = $1 ORDER BY at DESC", agent.id)
+    assert [row["at"] for row in rows] == late
+
+
 async def test_history_and_metrics_end_with_their_retention(fleet: Fleet, superuser: Any):
     agent = await fleet.ready()
     found(await agent.fault(agent.serials[0], kind="application"), 200)
-    batch = {"batch_id": str(new_id()), "samples": [{"at": clock.now(), "values": {"a": 1.0}}]}
-    found(await agent.say("/metrics", batch), 200)
-    long_ago = clock.now() - timedelta(days=4000)
-    for number, table in enumerate(("node_health", "gpu_faults", "node_metrics")):
-        old = floor_id(long_ago + timedelta(seconds=number))
-        first = f"SELECT min(id::text)::uuid FROM {table} WHERE node_id = $1"
-        await superuser.execute(f"UPDATE {table} SET id = $2 WHERE id = ({first})", agent.id, old)
-    await superuser.execute("UPDATE node_metric_batches SET received_at = $2 WHERE node_id = $1", agent.id, long_ago)
+    now, old = clock.now(), clock.now() - timedelta(days=380)
+    await superuser.execute("SELECT ensure_metric_days($1, 0), ensure_partitions('node_health', $1, 0)", old)
+    samples = [{"at": at, "values": {"a": 1.0}} for at in (now, old)]
+    found(await agent.say("/metrics", {"batch_id": str(new_id()), "samples": samples}), 200)
+    await superuser.execute(
+        "INSERT INTO node_health SELECT $2, node_id, serial, kind, good, code, detail, $3 FROM node_health "
+        "WHERE node_id = $1 LIMIT 1",
+        agent.id,
+        floor_id(old),
+        old,
+    )
+    await superuser.execute("UPDATE gpu_faults SET id = $2 WHERE node_id = $1", agent.id, floor_id(old))
     count = (
         "SELECT (SELECT count(*) FROM node_health WHERE node_id = $1), "
         "(SELECT count(*) FROM gpu_faults WHERE node_id = $1), "
-        "(SELECT count(*) FROM node_metrics WHERE node_id = $1), "
-        "(SELECT count(*) FROM node_metric_batches WHERE node_id = $1)"
+        "(SELECT count(*) FROM node_metrics WHERE node_id = $1)"
     )
     before = tuple(await superuser.fetchrow(count, agent.id))
     for prune in (handlers.health_prune, metrics.metrics_prune, task_handlers.tasks_prune):
         await prune(fleet.city.parts)
-    assert tuple(await superuser.fetchrow(count, agent.id)) == (before[0] - 1, 0, 0, 0)
+    assert tuple(await superuser.fetchrow(count, agent.id)) == (before[0] - 1, before[1] - 1, before[2] - 1)
+    days = "SELECT array_agg(relname ORDER BY relname) FROM pg_class WHERE relname LIKE 'node_metrics_p________'"
+    kept = await superuser.fetchval(days)
+    assert kept[0] == f"node_metrics_p{now - timedelta(days=7):%Y%m%d}"
+    assert kept[-1] == f"node_metrics_p{now + timedelta(days=7):%Y%m%d}", "made ahead"
+
+
+async def test_the_application_cannot_drop_what_is_young(fleet: Fleet):
+    for call in ("prune_metric_days(now() - interval '1 hour')", "prune_partitions('node_health', now())"):
+        with pytest.raises(asyncpg.RaiseError, match="may not prune"):
+            async with fleet.db.transaction(EVERYTHING, "test") as tx:
+                await tx.run(f"SELECT {call}")

@@ -123,5 +123,5 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 class TellMetrics(Request, frozen=True, kw_only=True):
     batch_id: UUID
-    """Sent again after a lost answer, a batch counts once."""
+    """How the node calls it. Sent again after a lost answer, its samples count once: one for each moment."""
     samples: Annotated[list[Sample], msgspec.Meta(min_length=1, max_length=500)]

@@ -1,6 +1,7 @@
 """What keeps the machinery's own tables small: months made ahead and dropped behind, old answers and rate marks deleted
 in batches short enough to disturb nobody."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from gpuaas.infra.postgres.database import Database
@@ -14,7 +15,7 @@ MAX_BATCHES = 200
 RATE_MARK_AGE = timedelta(hours=1)
 # The database refuses to drop younger months, whatever it is told.
 YOUNGEST_DROPPED = timedelta(days=7, hours=1)
-PARTITIONED = ("outbox", "inbox", "audit_log", "audit_seals")
+PARTITIONED = ("outbox", "inbox", "audit_log", "audit_seals", "node_health")
 _PLATFORM = Sight(PLATFORM)
 _NAME = "system:outbox.retention"
 _ENSURE = "SELECT ensure_partitions($1, now(), $2)"
@@ -53,9 +54,14 @@ async def ensure_partitions(db: Database) -> int:
 
 async def drop_event_months(db: Database, before: datetime) -> int:
     """Drop months of events, and of who handled them, that lie wholly before an instant."""
+    return await drop_months(db, ("outbox", "inbox"), before)
+
+
+async def drop_months(db: Database, tables: Sequence[str], before: datetime) -> int:
+    """Drop months of these tables that lie wholly before an instant, and before any the database would keep."""
     before = min(before, clock.now() - YOUNGEST_DROPPED)
     dropped = 0
-    for table in ("outbox", "inbox"):
+    for table in tables:
         async with db.transaction(_PLATFORM, _NAME) as tx:
             dropped += int(await tx.value(_DROP, table, before))
     return dropped

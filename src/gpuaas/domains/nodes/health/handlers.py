@@ -9,6 +9,7 @@ from gpuaas.contracts.tasks.catalogue import HealthCheck, Inspect, InspectResult
 from gpuaas.domains.nodes.health import service
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.events import reaction, timer
+from gpuaas.infra.postgres import retention
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit import clock, log
@@ -42,8 +43,9 @@ async def task_outcome(tx: Tx, event: TaskEnded, envelope: Envelope, parts: Part
 @timer("nodes.health_retention", every_seconds=3600, deadline_seconds=300)
 async def health_prune(parts: Parts) -> None:
     policy = parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
-    before = floor_id(clock.now() - timedelta(days=policy.number("retention.node_health_days")))
+    before, db = clock.now() - timedelta(days=policy.number("retention.node_health_days")), parts.get(Database)
+    await retention.drop_months(db, ["node_health"], before)
     while True:
-        async with parts.get(Database).transaction(Sight(PLATFORM), "system:nodes.health_retention") as tx:
-            if await service.prune(tx, before=before, limit=PRUNED) < PRUNED:
+        async with db.transaction(Sight(PLATFORM), "system:nodes.health_retention") as tx:
+            if await service.faults_prune(tx, before=floor_id(before), limit=PRUNED) < PRUNED:
                 return

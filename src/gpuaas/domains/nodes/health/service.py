@@ -39,7 +39,7 @@ FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 history = store.history
-prune = store.prune
+faults_prune = store.faults_prune
 open_of_slots = store.open_of_slots
 strikes = store.strikes
 

@@ -49,7 +49,7 @@ HISTORY = """
 SELECT * FROM node_health WHERE node_id = $1 AND id < $2 AND ($3::text IS NULL OR serial = $3)
 ORDER BY id DESC LIMIT $4
 """
-PRUNE_HISTORY = "DELETE FROM node_health WHERE id IN (SELECT id FROM node_health WHERE id < $1 ORDER BY id LIMIT $2)"
+# Faults are few, and each counts once whenever it is told again: they are not cut by time.
 PRUNE_FAULTS = "DELETE FROM gpu_faults WHERE id IN (SELECT id FROM gpu_faults WHERE id < $1 ORDER BY id LIMIT $2)"
 
 
@@ -127,5 +127,5 @@ async def history(tx: Tx, node_id: UUID, *, serial: str | None, before: UUID, li
     return decode_all(HealthRow, await tx.rows(HISTORY, node_id, before, serial, limit))
 
 
-async def prune(tx: Tx, *, before: UUID, limit: int) -> int:
-    return max(await tx.run(PRUNE_HISTORY, before, limit), await tx.run(PRUNE_FAULTS, before, limit))
+async def faults_prune(tx: Tx, *, before: UUID, limit: int) -> int:
+    return await tx.run(PRUNE_FAULTS, before, limit)

@@ -18,7 +18,7 @@ BATCH_BYTES = 2 * 1024 * 1024
 
 @operation("POST", "/metrics", lane=Lane.DEFAULT, wire=Wire.AGENT, tag="agent", body_limit=BATCH_BYTES)
 async def agent_metrics(cx: AgentContext, told: TellMetrics) -> Done:
-    """Ship samples of the host and its GPUs. A batch that is sent again counts once."""
+    """Ship samples of the host and its GPUs. What is sent again counts once; what is older than is kept does not."""
     await service.metrics_tell(cx.tx, cx.node_id, told)
     return Done()
 

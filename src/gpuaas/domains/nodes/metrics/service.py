@@ -1,4 +1,4 @@
-"""The verbs of metrics. A batch that is told again counts once."""
+"""The verbs of metrics. A sample is its node and its moment: told again, it counts once."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -9,16 +9,15 @@ from gpuaas.domains.nodes.metrics.models import SampleRow
 from gpuaas.domains.nodes.plausible import require_plausible
 from gpuaas.infra.postgres.tx import Tx
 
-prune = store.prune
+days_make = store.days_make
+days_drop = store.days_drop
 
 
-async def metrics_tell(tx: Tx, node_id: UUID, told: TellMetrics) -> bool:
+async def metrics_tell(tx: Tx, node_id: UUID, told: TellMetrics) -> None:
+    """Samples from before what is kept, or of a clock that is days ahead, are not kept."""
     for sample in told.samples:
         require_plausible(sample.at, "samples.at")
-    if not await store.take(tx, node_id, told.batch_id):
-        return False
     await store.add(tx, node_id, told.samples)
-    return True
 
 
 async def node_metrics(tx: Tx, node_id: UUID, *, minutes: int, limit: int) -> list[SampleRow]:

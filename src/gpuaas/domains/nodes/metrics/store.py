@@ -1,4 +1,4 @@
-"""SQL of metrics."""
+"""SQL of metrics. A sample goes to the day it was taken; one of a day that is not kept goes nowhere."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -9,36 +9,32 @@ import msgspec
 from gpuaas.contracts.http.agent import Sample
 from gpuaas.domains.nodes.metrics.models import SampleRow
 from gpuaas.infra.postgres.tx import Tx, decode_all
-from gpuaas.kit.ids import new_id
 
-TAKE = "INSERT INTO node_metric_batches (node_id, batch_id) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING true"
 ADD = """
-INSERT INTO node_metrics (id, node_id, at, values)
-SELECT s.id, $1, s.at, s.values FROM unnest($2::uuid[], $3::timestamptz[], $4::jsonb[]) AS s (id, at, values)
+INSERT INTO node_metrics (node_id, at, values)
+SELECT $1, s.at, s.values FROM unnest($2::timestamptz[], $3::jsonb[]) AS s (at, values)
+WHERE to_regclass('node_metrics_p' || to_char(s.at AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NOT NULL
+ON CONFLICT DO NOTHING
 """
 LATEST = """
 SELECT at, values FROM node_metrics WHERE node_id = $1 AND at > now() - $2::interval ORDER BY at DESC LIMIT $3
 """
-PRUNE = "DELETE FROM node_metrics WHERE id IN (SELECT id FROM node_metrics WHERE id < $1 ORDER BY id LIMIT $2)"
-PRUNE_BATCHES = """
-DELETE FROM node_metric_batches WHERE ctid = ANY(ARRAY(
-    SELECT ctid FROM node_metric_batches WHERE received_at < $1 ORDER BY received_at LIMIT $2))
-"""
-
-
-async def take(tx: Tx, node_id: UUID, batch_id: UUID) -> bool:
-    """Whether the batch is new."""
-    return bool(await tx.value(TAKE, node_id, batch_id))
+ENSURE_DAYS = "SELECT ensure_metric_days($1, $2)"
+PRUNE_DAYS = "SELECT prune_metric_days($1)"
 
 
 async def add(tx: Tx, node_id: UUID, samples: Sequence[Sample]) -> None:
     values = [msgspec.json.encode(sample.values).decode() for sample in samples]
-    await tx.run(ADD, node_id, [new_id() for _ in samples], [sample.at for sample in samples], values)
+    await tx.run(ADD, node_id, [sample.at for sample in samples], values)
 
 
 async def latest(tx: Tx, node_id: UUID, *, within: timedelta, limit: int) -> list[SampleRow]:
     return decode_all(SampleRow, await tx.rows(LATEST, node_id, within, limit))
 
 
-async def prune(tx: Tx, *, before: UUID, batches_before: datetime, limit: int) -> int:
-    return max(await tx.run(PRUNE, before, limit), await tx.run(PRUNE_BATCHES, batches_before, limit))
+async def days_make(tx: Tx, *, first: datetime, days: int) -> int:
+    return int(await tx.value(ENSURE_DAYS, first, days))
+
+
+async def days_drop(tx: Tx, *, before: datetime) -> int:
+    return int(await tx.value(PRUNE_DAYS, before))
