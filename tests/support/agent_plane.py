@@ -42,7 +42,7 @@ from gpuaas.contracts.tasks.keys import STATEMENT_TYPE, KeyStatement
 from gpuaas.kit import clock, dsse
 from gpuaas.kit.ids import new_id
 from gpuaas.processes.agent.enrolment import keep
-from gpuaas.processes.agent.identity import make_request
+from gpuaas.processes.agent.identity import keep_identity, make_request, read_enrolment
 from gpuaas.processes.agent.state_directory import StateDirectory
 
 
@@ -192,6 +192,11 @@ class Plane:
         return CertificateView(
             certificate=pem, serial=f"{certificate.serial_number:x}", not_after=end, renew_after=end - self.life / 2
         )
+
+    def certify_anew(self, state: StateDirectory) -> None:
+        """Give a node that does not run a certificate of the life that is given now."""
+        node_id, request = read_enrolment(state).node_id, make_request("anew")
+        keep_identity(state, node_id, request.key, self.certify(request.csr, node_id).certificate)
 
     def make_node(self, path: Path, name: str = "node-1") -> UUID:
         """A state directory as enrolment leaves it."""

@@ -59,6 +59,30 @@ async def test_certificates_of_a_few_seconds_are_renewed_without_missing_a_task(
         await here.stop()
 
 
+@pytest.mark.parametrize("hours", [-24, 13, 30], ids=["a day behind", "past half-life", "past the end"])
+async def test_a_clock_that_is_hours_wrong_neither_renews_without_end_nor_never(
+    plane: Plane, tmp_path_factory: pytest.TempPathFactory, hours: int
+) -> None:
+    here = AgentHere(plane, tmp_path_factory.mktemp("wrong") / "state")
+    serials = plane.nodes[here.node_id].serials
+    here.host.skew_clock(hours * 3600)
+    here.start()
+    try:
+        await until(lambda: plane.nodes[here.node_id].beats, 10, "a heartbeat")
+        due = 1 if hours < 0 else 2
+        await until(lambda: len(serials) >= due, 20, "the renewal its clock calls for")
+        await asyncio.sleep(2)
+        assert len(serials) == due, "once"
+        plane.life = timedelta(seconds=8)
+        await here.stop()
+        plane.certify_anew(here.state)
+        here.start()
+        count = len(serials)
+        await until(lambda: len(serials) >= count + 2, 20, "renewals of a certificate of seconds")
+    finally:
+        await here.stop()
+
+
 async def test_a_control_plane_that_was_away_gets_what_was_kept(plane: Plane, here: AgentHere) -> None:
     node = plane.nodes[here.node_id]
     await until(lambda: node.claims, 10, "a claim")

@@ -43,7 +43,7 @@ class Agent:
         leases = Leases(state, host, passing)
         self.api = AgentApi(enrolment.agent_url, tls_context(state, trust.authorities))
         self._telling = Telling(self.api, self._tasks)
-        self._trusting = Trusting(self.api, state, enrolment.node_id, enrolment.name, trust)
+        self._trusting = Trusting(self.api, state, enrolment.node_id, enrolment.name, trust, now)
         tools = Tools(host, updater(self.api), leases)
         self._hands = Hands(enrolment.node_id, self._tasks, tools, self._telling, now)
         self._talk = Conversation(

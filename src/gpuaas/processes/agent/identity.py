@@ -60,6 +60,10 @@ class Identity:
     """What came with it: its issuers, and the links from roots of before to today's."""
 
     @property
+    def life_seconds(self) -> float:
+        return (self.not_after - self.not_before).total_seconds()
+
+    @property
     def renew_at(self) -> datetime:
         return self.not_before + (self.not_after - self.not_before) / 2
 
