@@ -18,6 +18,7 @@ from gpuaas.client import (
     identity,
     inventory,
     members,
+    orphans,
     platform,
     policy,
     service_accounts,
@@ -27,7 +28,19 @@ from gpuaas.domains import load_routes
 from gpuaas.infra.http.operation import REGISTRY, Operation, Stream
 from gpuaas.kit.ids import new_id
 
-VERBS = (identity, members, service_accounts, policy, audit, platform, inventory, fleet, artifacts, authorities)
+VERBS = (
+    identity,
+    members,
+    service_accounts,
+    policy,
+    audit,
+    platform,
+    inventory,
+    fleet,
+    artifacts,
+    authorities,
+    orphans,
+)
 load_routes()
 OPERATIONS = list(REGISTRY.json())
 

@@ -458,5 +458,6 @@ async def _family(s: Setting, client_id: str) -> UUID:
 from tests.every import (  # noqa: E402 # the fleet's, in files of their own that use what is above
     fleet_examples,  # noqa: F401 # declares its examples
     node_examples,  # noqa: F401 # declares its examples
+    orphan_examples,  # noqa: F401 # declares its examples
     pki_examples,  # noqa: F401 # declares its examples
 )

@@ -131,6 +131,7 @@ class Code(StrEnum):
     SSH_KEY_REQUIRED = "ssh_key_required"
     CERTIFICATE_OF_RELEASE_MISSING = "certificate_of_release_missing"
     ORPHAN_MISSING = "orphan_missing"
+    ORPHAN_IN_USE = "orphan_in_use"
     QUOTA_MISSING = "quota_missing"
 
 
@@ -255,5 +256,6 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.SSH_KEY_REQUIRED: (kind.Refused, "Without an SSH key nobody could log in. Add one, or send one along."),
     C.CERTIFICATE_OF_RELEASE_MISSING: (kind.Missing, "There is no such sanitisation certificate here."),
     C.ORPHAN_MISSING: (kind.Missing, "There is no such orphan, or it was reclaimed."),
+    C.ORPHAN_IN_USE: (kind.Conflict, "A live allocation has this. Release it; nothing of it is touched here."),
     C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
 }

@@ -24,6 +24,7 @@ SlotId = NewType("SlotId", UUID)
 RunId = NewType("RunId", UUID)
 AllocationId = NewType("AllocationId", UUID)
 HoldId = NewType("HoldId", UUID)
+OrphanId = NewType("OrphanId", UUID)
 ArtifactId = NewType("ArtifactId", UUID)
 
 _VERSION_7 = 7 << 76
