@@ -59,6 +59,8 @@ async def reserve(scene: Scene) -> None:
 async def unreserve(scene: Scene) -> None:
     """Give the slots back: unused, clean, or in quarantine where an account was on them that left no proof."""
     allocation, held = await _read(scene)
+    if allocation.state is AllocationState.ACTIVE:
+        return  # it is its tenant's: giving it back is another story
     if held:
         unproven = HoldState.QUARANTINED if asked_for(scene, "account") else HoldState.UNUSED
         clean = set(scene.memo.get("clean", []))
@@ -95,6 +97,8 @@ async def unlease(scene: Scene) -> Wait | None:
     if not asked_for(scene, "lease"):
         return None
     allocation, held = await _read(scene)
+    if allocation.state is AllocationState.ACTIVE:
+        return None
     if asked_for(scene, "account"):
         cleaned = await cleaning.clean(scene, allocation, held)
         if isinstance(cleaned, Wait):
@@ -135,6 +139,8 @@ async def unaccount(scene: Scene) -> Wait | None:
     if not asked_for(scene, "account"):
         return None
     allocation, held = await _read(scene)
+    if allocation.state is AllocationState.ACTIVE:
+        return None
     return await cleaning.revoke(scene, allocation, held)
 
 
@@ -191,6 +197,8 @@ def why_no_proof(serials: list[str], health: HostHealth) -> str:
 # activate ------------------------------------------------------------------------------------------------------------
 async def activate(scene: Scene) -> None:
     allocation, _ = await _read(scene)
+    if allocation.state is AllocationState.ACTIVE:
+        return
     policy = scene.parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
     hours = policy.number("allocations.lifetime_hours_max", allocation.org_id, allocation.project_id)
     await allocations.allocation_activate(scene.tx, allocation, lifetime_seconds=hours * _HOUR)
@@ -199,6 +207,8 @@ async def activate(scene: Scene) -> None:
 async def surrender(scene: Scene) -> None:
     """Something of it may still be on a node that does not answer: its slots are in quarantine, and it has failed."""
     allocation, held = await _read(scene)
+    if allocation.state is AllocationState.ACTIVE:
+        return
     detail = f"allocation {allocation.id} could not be taken back: {scene.run.error}"
     await allocations.quarantine(scene.tx, held, reason="not_proven_clean", detail=detail)
     await allocations.holds_end(scene.tx, allocation, {hold.id: HoldState.QUARANTINED for hold in held})
