@@ -96,6 +96,8 @@ class Desired(Response, frozen=True, kw_only=True):
     heartbeat_seconds: float
     agent_version: str = ""
     """The version wanted on this node; empty: any."""
+    task_keys: list[str] = msgspec.field(default_factory=list)
+    """Names of the keys that sign tasks now. An agent that trusts others asks for its trust anew."""
 
 
 class TellPhases(Request, frozen=True, kw_only=True):

@@ -56,6 +56,7 @@ class Conversation:
         self._journal = MetricsJournal(state.folder("metrics"))
         self._boot_id = ""
         self._accounts: list[str] = []
+        self._told_keys: set[str] = set()
         self._pause = HEARTBEAT_SECONDS
         self._soon = asyncio.Event()
         self._ship_at = clock.monotonic() + SHIP_SECONDS
@@ -125,10 +126,19 @@ class Conversation:
             )
         )
         self._pause = min(max(desired.heartbeat_seconds, 0.2), 300.0)
+        await self._follow_keys(desired.task_keys)
         await self._take_over(desired)
         if self.on_healthy is not None:
             healthy, self.on_healthy = self.on_healthy, None
             await healthy()
+
+    async def _follow_keys(self, names: list[str]) -> None:
+        """A key that came or went is followed, or forgotten, within a heartbeat; by its chain as ever, and asked for
+        once: what does not lead to it now will not a moment later."""
+        if names and set(names) != self._told_keys:
+            if set(names) != self._trusting.trust.task_keys.keys():
+                await self._trusting.refresh()
+            self._told_keys = set(names)
 
     async def _observe(self) -> None:
         """What the host shows now; a host that does not answer is alive as long as its agent is, and as it was."""

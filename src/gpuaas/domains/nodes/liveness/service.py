@@ -14,6 +14,7 @@ from gpuaas.contracts.http.nodes import Liveness
 from gpuaas.domains.nodes.liveness import store
 from gpuaas.domains.nodes.liveness.models import Noted
 from gpuaas.domains.nodes.plausible import require_plausible
+from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit.errors import Detail, Missing, Refused
@@ -100,7 +101,7 @@ class Heartbeats:
     async def _flush(self, beats: dict[UUID, Heartbeat], answers: dict[UUID, asyncio.Future[Desired]]) -> None:
         try:
             async with self._db.transaction(_EVERYTHING, "system:nodes.heartbeat") as tx:
-                noted = await heartbeats_note(tx, beats)
+                noted, keys = await heartbeats_note(tx, beats), await tasks.key_names(tx)
         except Exception as error:  # noqa: BLE001 # each who waits hears it, and beats again
             for answer in answers.values():
                 _fail(answer, error)
@@ -113,7 +114,11 @@ class Heartbeats:
             elif not answer.done():
                 answer.set_result(
                     Desired(
-                        generation=row.generation, cordoned=row.cordoned, drained=row.drained, heartbeat_seconds=pause
+                        generation=row.generation,
+                        cordoned=row.cordoned,
+                        drained=row.drained,
+                        heartbeat_seconds=pause,
+                        task_keys=keys,
                     )
                 )
 

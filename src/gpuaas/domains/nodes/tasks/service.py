@@ -43,6 +43,7 @@ open_count = store.open_count
 nodes_with_work = store.nodes_with_work
 sequence_start = store.sequence_start
 peek = store.peek
+key_names = store.key_names
 
 
 class KeyRefused(Exception):
@@ -91,7 +92,7 @@ async def task_cancel(tx: Tx, task_id: TaskId, reason: str) -> TaskRow:
 # the signer, in the worker -------------------------------------------------------------------------------------------
 async def tasks_sign(tx: Tx, signer: TaskSigner) -> list[UUID]:
     """Sign what is queued, as much as one transaction should; the nodes that have something to fetch now."""
-    nodes = await store.nodes_to_sign(tx, limit=NODES_AT_ONCE)
+    nodes = await store.nodes_to_sign(tx, signer.key_id, limit=NODES_AT_ONCE)
     if not nodes:
         return []
     tasks = await store.to_sign(tx, list(nodes), limit=TASKS_AT_ONCE)

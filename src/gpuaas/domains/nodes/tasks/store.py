@@ -55,10 +55,12 @@ ORDER BY id DESC LIMIT $6
 """)
 PHASES = "SELECT name, at, detail, told_at FROM task_phases WHERE task_id = $1 ORDER BY at, told_at LIMIT $2"
 
-# Signing: whoever holds a node's row gives out its next numbers; the others take other nodes.
+# Signing: whoever holds a node's row gives out its next numbers; the others take other nodes. A key whose time is over
+# finds nothing to sign, whatever its worker remembers.
 NODES_TO_SIGN = """
 SELECT node_id, last_issued FROM task_sequences
 WHERE node_id IN (SELECT DISTINCT node_id FROM tasks WHERE state = 'queued')
+  AND EXISTS (SELECT FROM task_keys WHERE key_id = $2 AND (valid_until IS NULL OR valid_until > now()))
 LIMIT $1 FOR UPDATE SKIP LOCKED
 """
 ANYTHING_TO_SIGN = "SELECT EXISTS (SELECT FROM tasks WHERE state = 'queued')"
@@ -182,6 +184,7 @@ START_SEQUENCE = "INSERT INTO task_sequences (node_id) VALUES ($1)"
 RESTART_SEQUENCE = "UPDATE task_sequences SET accepted = 0 WHERE node_id = $1"
 
 KEYS = "SELECT * FROM task_keys WHERE valid_until IS NULL OR valid_until > now() ORDER BY valid_from, key_id"
+KEY_NAMES = "SELECT key_id FROM task_keys WHERE valid_until IS NULL OR valid_until > now() ORDER BY key_id"
 STATEMENTS = "SELECT statement FROM task_keys WHERE statement IS NOT NULL ORDER BY valid_from, key_id"
 KEY = "SELECT * FROM task_keys WHERE key_id = $1"
 ADD_KEY = """
@@ -268,9 +271,9 @@ async def open_count(tx: Tx) -> int:
 
 
 # signing -------------------------------------------------------------------------------------------------------------
-async def nodes_to_sign(tx: Tx, *, limit: int) -> dict[UUID, int]:
+async def nodes_to_sign(tx: Tx, key_id: str, *, limit: int) -> dict[UUID, int]:
     """Nodes with tasks to sign, held until the transaction ends, and the last number each has given out."""
-    return {row["node_id"]: row["last_issued"] for row in await tx.rows(NODES_TO_SIGN, limit)}
+    return {row["node_id"]: row["last_issued"] for row in await tx.rows(NODES_TO_SIGN, limit, key_id)}
 
 
 async def anything_to_sign(tx: Tx) -> bool:
@@ -306,6 +309,10 @@ async def sequence_restart(tx: Tx, node_id: UUID) -> None:
 
 async def keys(tx: Tx) -> list[TaskKey]:
     return decode_all(TaskKey, await tx.rows(KEYS))
+
+
+async def key_names(tx: Tx) -> list[str]:
+    return [row["key_id"] for row in await tx.rows(KEY_NAMES)]
 
 
 async def statements(tx: Tx) -> list[str]:
