@@ -118,10 +118,12 @@ async def test_of_two_prices_of_one_instant_the_later_set_counts(db: Database):
     at = clock.now() + timedelta(milliseconds=50)
     async with db.transaction(SIGHT, "test") as tx:
         sku, _ = await service.sku_create(tx, ACTOR, wanted())
-        for currency in ("USD", "EUR", "GBP"):
-            last = await service.price_set(
+        prices = [
+            await service.price_set(
                 tx, ACTOR, sku.id, PriceSet(currency=currency, micros_per_gpu_hour=1, valid_from=at)
             )
+            for currency in ("USD", "EUR", "GBP")
+        ]
     await asyncio.sleep(0.1)
     async with db.read(SIGHT) as tx:
-        assert (await service.prices_now(tx, [sku.id]))[sku.id] == last
+        assert (await service.prices_now(tx, [sku.id]))[sku.id] == prices[-1]

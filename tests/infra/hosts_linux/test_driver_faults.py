@@ -7,7 +7,7 @@ import pytest
 from gpuaas.contracts.tasks.topology import FaultKind
 from gpuaas.infra.hosts.linux import xid_catalogue as catalogue
 from gpuaas.infra.hosts.linux.driver_faults import read_line
-from gpuaas.infra.hosts.linux.kernel_log import parse_record, read_kernel_log
+from gpuaas.infra.hosts.linux.kernel_log import KernelLog, parse_record
 from tests.infra.hosts_linux.recorded import GPUS, RecordedHost
 from tests.infra.hosts_linux.test_inspection import host_of
 
@@ -105,8 +105,14 @@ def test_a_line_somebody_wrote_into_the_log_is_not_the_kernels() -> None:
 
 
 def test_this_machines_own_log_is_read_without_waiting() -> None:
-    records = list(read_kernel_log(Path("/dev/kmsg")))
+    kernel = KernelLog(Path("/dev/kmsg"))
+    records = list(kernel.read())
     assert [record.sequence for record in records] == sorted(record.sequence for record in records)
+    last = records[-1].sequence if records else -1
+    assert all(record.sequence > last for record in kernel.read()), "what was read is not read again"
+    kernel.close()
+    assert [record.sequence for record in kernel.read()][: len(records)] == [record.sequence for record in records]
+    kernel.close()
 
 
 async def test_a_fault_is_told_with_its_serial_until_it_is_acknowledged(tmp_path: Path) -> None:
@@ -139,7 +145,28 @@ async def test_a_flood_of_faults_is_bounded_and_keeps_the_serious(tmp_path: Path
     recorded, state = RecordedHost(tmp_path / "root"), tmp_path / "state"
     recorded.kernel_log(XID + "79, the one", *[XID + f"13, pid={number}" for number in range(2000)])
     told = await host_of(recorded, state).faults()
-    assert [fault.code for fault in told] == ["XID 79"]
+    assert told[0].code == "XID 79"
+    assert [fault.code for fault in told].count("XID 13") == 34, "2000 seconds of crashes, once a minute"
+    recorded.kernel_log(XID + "79, the one", *[XID + "48, DBE" for number in range(2000)])
+    (state / "faults.json").unlink()
+    told = await host_of(recorded, state).faults()
+    assert (len(told), told[0].code) == (500, "XID 79")
+
+
+async def test_what_speaks_against_a_gpu_is_told_before_what_does_not(tmp_path: Path) -> None:
+    recorded, state = RecordedHost(tmp_path / "root"), tmp_path / "state"
+    crashes = [
+        f"NVRM: Xid (PCI:{address[:-2]}): {code}, x" for address in GPUS for code in (8, 11, 13, 31, 32, 43, 45, 68)
+    ]
+    recorded.kernel_log(*crashes, XID + "79, the one")
+    told = await host_of(recorded, state).faults()
+    assert (len(told), told[0].code) == (65, "XID 79")
+    health = await host_of(recorded, state).health([], load=False, tell=quiet)
+    assert health.faults[0].code == "XID 79"
+
+
+async def quiet(name: str, detail: str) -> None:
+    assert name
 
 
 async def test_a_damaged_journal_is_read_anew_from_the_log(tmp_path: Path) -> None:

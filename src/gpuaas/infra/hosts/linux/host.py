@@ -64,7 +64,7 @@ class LinuxHost:
         ]
         gpus += [missing_health(serial) for serial in serials if serial not in known]
         healthy = all(check.passed for check in checks) and all(gpu.healthy for gpu in gpus)
-        return HostHealth(healthy=healthy, checks=checks, gpus=gpus, faults=faults[-MOST_FAULTS_TOLD:])
+        return HostHealth(healthy=healthy, checks=checks, gpus=gpus, faults=faults[:MOST_FAULTS_TOLD])
 
     async def faults(self) -> list[GpuFault]:
         await self._looked()  # a fault names an address; whose it is must be known first

@@ -34,24 +34,34 @@ def parse_record(raw: bytes) -> LogRecord | None:
     return LogRecord(sequence, microseconds, message.split(b"\n")[0].decode(errors="replace"))
 
 
-def read_kernel_log(device: Path) -> Iterator[LogRecord]:
-    """All there is now. A recorded log is a plain file with a record on each line."""
-    if device.is_file():
-        yield from filter(None, map(parse_record, device.read_bytes().splitlines()))
-        return
-    try:
-        descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
+class KernelLog:
+    """Each call of `read` gives what is new since the last; the first, all there is. A recorded log is a plain file
+    with a record on each line, and read from its start each time."""
+
+    def __init__(self, device: Path) -> None:
+        self._device = device
+        self._descriptor: int | None = None
+
+    def read(self) -> Iterator[LogRecord]:
+        if self._device.is_file():
+            yield from filter(None, map(parse_record, self._device.read_bytes().splitlines()))
+            return
+        if self._descriptor is None:
+            try:
+                self._descriptor = os.open(self._device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError:
+                return
         for _ in range(MOST_RECORDS):
             try:
-                record = parse_record(os.read(descriptor, _RECORD_BYTES))
+                record = parse_record(os.read(self._descriptor, _RECORD_BYTES))
             except BlockingIOError:
                 return
             except BrokenPipeError:
                 continue  # overwritten while we read: the next one is the oldest there is
             if record is not None:
                 yield record
-    finally:
-        os.close(descriptor)
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
