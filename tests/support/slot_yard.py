@@ -142,6 +142,7 @@ class Yard:
         found = await self.sql.fetchrow(
             f"INSERT INTO allocations ({names}) VALUES ({places}) RETURNING *", *row.values()
         )
+        assert found is not None
         return decode(Allocation, found)
 
     async def hold(self, allocation: Allocation, slots: list[SlotId], **changed: Any) -> None:

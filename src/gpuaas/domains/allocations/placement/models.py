@@ -39,6 +39,15 @@ class Candidate(msgspec.Struct, frozen=True):
     fabric: bool
 
 
+class Group(msgspec.Struct, frozen=True):
+    """GPUs of a node that share a NUMA group and are sold now: how many there are, and how many are free."""
+
+    node_id: NodeId
+    numa: int
+    built: int
+    free: int
+
+
 class Room(msgspec.Struct, frozen=True, kw_only=True):
     """Where on a node the GPUs would come from."""
 

@@ -10,7 +10,8 @@ from gpuaas.domains.allocations.models import Placed
 from gpuaas.domains.allocations.placement import models, store
 from gpuaas.domains.allocations.placement.choice import choose
 from gpuaas.domains.allocations.placement.explaining import explain
-from gpuaas.domains.allocations.placement.models import Candidate, Choice, NoFit
+from gpuaas.domains.allocations.placement.models import Candidate, Choice, Group, NoFit
+from gpuaas.domains.inventory.models import Sku
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import AllocationId, OrgId, SlotId
@@ -92,9 +93,9 @@ async def whether(tx: Tx, ask: Ask, *, lease_seconds: int) -> Choice | None:
     return None
 
 
-async def could_ever(tx: Tx, ask: Ask, *, lease_seconds: int) -> bool:
-    """Whether it would fit on the nodes that are sold from now, if nobody held anything."""
-    return choose(ask, await store.ever_free(tx, ask, lease_seconds=lease_seconds)) is not None
+async def groups(tx: Tx, sku: Sku, *, lease_seconds: int) -> list[Group]:
+    """What is sold from now, held or not."""
+    return await store.groups(tx, sku, lease_seconds=lease_seconds)
 
 
 async def why_not(tx: Tx, ask: Ask, *, lease_seconds: int) -> NoFit:

@@ -6,7 +6,8 @@ from datetime import datetime
 from uuid import UUID
 
 from gpuaas.domains.allocations.models import Hold, HoldState
-from gpuaas.domains.allocations.placement.models import Ask, Candidate, Reason
+from gpuaas.domains.allocations.placement.models import Ask, Candidate, Group, Reason
+from gpuaas.domains.inventory.models import Sku
 from gpuaas.infra.postgres.tx import Tx, decode_all
 from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, SkuId, SlotId
 
@@ -33,8 +34,15 @@ FREE = {
     for window in WINDOWS
     for whole, order in _ORDERS.items()
 }
-# As if nobody held anything.
-EVER = _FREE.format(free="true", order="ASC", limit="")
+# What is sold from now: how many GPUs of each group there are, and how many of them are free.
+GROUPS = """
+SELECT s.node_id, s.numa, count(*) AS built, count(*) FILTER (WHERE NOT s.held) AS free
+FROM slots s JOIN sellable_nodes v ON v.id = s.node_id
+WHERE s.sku_id = $1 AND s.present AND v.seen_at >= now() - make_interval(secs => $2)
+  AND (NOT $3 OR s.nvme_address IS NOT NULL) AND (NOT $4 OR s.fabric_address IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
+GROUP BY s.node_id, s.numa
+"""
 CLAIM = "SELECT * FROM slots_claim($1, $2, $3, $4, $5, $6)"
 TURN = "SELECT pg_advisory_xact_lock(hashtextextended('placement:' || ($1::uuid)::text, 0))"
 WHY_NOT = """
@@ -72,8 +80,9 @@ async def free(tx: Tx, ask: Ask, window: int | None, *, lease_seconds: int) -> l
     return decode_all(Candidate, await tx.rows(FREE[window, ask.whole], ask.sku.id, lease_seconds, ask.gpu_count))
 
 
-async def ever_free(tx: Tx, ask: Ask, *, lease_seconds: int) -> list[Candidate]:
-    return decode_all(Candidate, await tx.rows(EVER, ask.sku.id, lease_seconds, ask.gpu_count))
+async def groups(tx: Tx, sku: Sku, *, lease_seconds: int) -> list[Group]:
+    rows = await tx.rows(GROUPS, sku.id, lease_seconds, sku.needs_nvme, sku.needs_fabric)
+    return decode_all(Group, rows)
 
 
 async def claim(
