@@ -176,9 +176,10 @@ DECLARE sight text := coalesce(current_setting('app.org_id', true), '');
 BEGIN
     PERFORM set_config('app.org_id', '*', true);
     RETURN QUERY
-        SELECT s.node_id, s.numa, count(*), a.state, a.expires_at
+        SELECT s.node_id, s.numa, count(*), a.state,
+               coalesce(a.expires_at, now() + make_interval(secs => a.lease_seconds)) AS ends
         FROM slots s JOIN slot_holds h ON h.slot_id = s.id AND h.ended_at IS NULL JOIN allocations a ON a.id = h.allocation_id
-        WHERE s.sku_id = sku AND s.held GROUP BY s.node_id, s.numa, a.id ORDER BY a.expires_at LIMIT longest;
+        WHERE s.sku_id = sku AND s.held GROUP BY s.node_id, s.numa, a.id ORDER BY ends LIMIT longest;
     PERFORM set_config('app.org_id', sight, true);
 
 END $$;

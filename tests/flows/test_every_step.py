@@ -40,10 +40,7 @@ async def ground(db: Database) -> AsyncIterator[Ground]:
 
 async def begun(ground: Ground, kind: FlowKind) -> Allocation:
     """An allocation on a machine of its own, with this flow before it."""
-    ground.machines.clear()
-    async with ground.db.transaction(EVERYTHING, "test") as tx:
-        await tx.run("UPDATE nodes SET cordoned = true")
-    await ground.machine()
+    await ground.anew()
     if kind is FlowKind.ALLOCATION_PROVISION:
         return await ground.reserve(2)
     allocation = await ground.active(2)

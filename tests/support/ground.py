@@ -70,6 +70,8 @@ class Machine(Agent):
     silent: bool = False
     """Cut off: it neither fetches nor tells."""
     done: list[str] = field(default_factory=list)
+    hand: list[Order] = field(default_factory=list)
+    """Fetched and not told of: what an agent takes up again after a crash."""
 
     async def beat(self) -> None:
         if not self.silent:
@@ -79,12 +81,14 @@ class Machine(Agent):
         """Fetch what is to do and do it; how many orders that were."""
         if self.silent:
             return 0
-        orders = await self.claim()
-        for order in orders:
-            await self._obey(order)
-        return len(orders)
+        self.hand += await self.claim()
+        orders = len(self.hand)
+        while self.hand:
+            await self.obey(self.hand[0])
+            self.hand.pop(0)
+        return orders
 
-    async def _obey(self, order: Order) -> None:
+    async def obey(self, order: Order) -> None:
         task = msgspec.json.decode(order.arguments, type=TASK_TYPES[order.type, order.version])
 
         async def tell(name: str, detail: str) -> None:
@@ -134,6 +138,13 @@ class Ground:
         await machine.beat()
         await self.settle()
         return machine
+
+    async def anew(self) -> Machine:
+        """Forget the machines there were, and have one that is nobody's."""
+        self.machines.clear()
+        async with self.db.transaction(EVERYTHING, "test") as tx:
+            await tx.run("UPDATE nodes SET cordoned = true")
+        return await self.machine()
 
     async def settle(self) -> None:
         """Sign, work and react until nobody has anything to do."""

@@ -115,7 +115,8 @@ async def account(scene: Scene) -> Wait | None:
         node_id: UserProvision(login=login, ssh_keys=allocation.ssh_keys, gpus=serials)
         for node_id, serials in cleaning.by_node(held).items()
     }
-    answers = await ask(scene, "account", orders, tries=2)
+    # Once: a host that fails is not tried again by the same tenant, and two failures in a row take it out.
+    answers = await ask(scene, "account", orders, tries=1)
     if isinstance(answers, Wait):
         return answers
     nodes = await registry.several(scene.tx, list(answers), lease=registry.ANY_LEASE)
