@@ -271,7 +271,7 @@ class Fleet:
         return rounds
 
     async def react(self) -> None:
-        """Every reaction of nodes to every event that was not handled yet, until there is none."""
+        """Every reaction of nodes and allocations to every event that was not handled yet, until there is none."""
         while True:
             async with self.db.read(EVERYTHING) as tx:
                 rows = await tx.rows(
@@ -300,7 +300,7 @@ class Fleet:
             payload=msgspec.Raw(row["payload"].encode()),
         )
         for reaction in HANDLERS.reactions():
-            if reaction.name.startswith("nodes.") and kind in reaction.events:
+            if reaction.name.startswith(("nodes.", "allocations.")) and kind in reaction.events:
                 async with self.db.transaction(EVERYTHING, "test") as tx:
                     extra = {"parts": self.city.parts} if reaction.wants_parts else {}
                     await reaction.handler(tx, event, envelope, **extra)
