@@ -12,8 +12,8 @@ from pathlib import Path
 
 import asyncpg
 
-from bench.figures import Figure, bounded, in_turns
-from bench.stage import ROWS, Stage, http_per_second, pgbench_per_second, stage
+from bench.figures import Figure, beside, bounded, in_turns
+from bench.stage import ROWS, Stage, http_beside, http_per_second, pgbench_per_second, stage
 from gpuaas.domains.identity.projects import store as projects
 from gpuaas.domains.identity.projects.service import AT_ONCE
 from gpuaas.infra.embedded.ports import free_port
@@ -43,13 +43,7 @@ def run(only: str | None) -> list[Figure]:
 def _smallest_get(ready: Stage) -> Figure:
     request = ready.request("GET", "/api/v1/auth/session")
     with _raw_app(ready, request) as port:
-        return in_turns(
-            "api.smallest_get",
-            "requests/s",
-            lambda: http_per_second(ready.port, CLIENTS, request),
-            lambda: http_per_second(port, CLIENTS, request),
-            0.5,
-        )
+        return beside("api.smallest_get", "requests/s", lambda: http_beside(ready.port, port, CLIENTS, request), 0.5)
 
 
 def _list(ready: Stage) -> Figure:

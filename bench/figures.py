@@ -1,6 +1,7 @@
 """What a bench measures and how it is said. A figure is a ratio: ours to a limit measured in the same run, the two
 taken in turns so that a noisy neighbour disturbs both."""
 
+import itertools
 import json
 import statistics
 import sys
@@ -40,9 +41,22 @@ class Figure:
 
 def in_turns(name: str, unit: str, ours: Callable[[], float], limit: Callable[[], float], bar: float) -> Figure:
     """Medians of RUNS runs of each, alternating; the ratio is the median of the runs' own ratios."""
+    run = itertools.count()
+
+    def both() -> tuple[float, float]:
+        if next(run) % 2:
+            return ours(), limit()
+        theirs = limit()
+        return ours(), theirs
+
+    return beside(name, unit, both, bar)
+
+
+def beside(name: str, unit: str, both: Callable[[], tuple[float, float]], bar: float) -> Figure:
+    """As `in_turns`, for what is measured at once: `both` gives ours and the limit of one run."""
     pairs: list[tuple[float, float]] = []
-    for run in range(RUNS):
-        mine, theirs = (ours(), limit()) if run % 2 else tuple(reversed((limit(), ours())))
+    for _ in range(RUNS):
+        mine, theirs = both()
         pairs.append((mine, theirs))
         sys.stderr.write(f"  {name}: {mine:,.0f} of {theirs:,.0f} {unit}\n")
     return Figure(

@@ -57,18 +57,32 @@ class Stage:
 
 
 def http_per_second(port: int, connections: int, request: bytes) -> float:
-    """Requests a second; a single refused one makes the figure worthless, so it stops everything."""
+    """Requests a second."""
+    return _load([port], connections, request)[0]
+
+
+def http_beside(port: int, other: int, connections: int, request: bytes) -> tuple[float, float]:
+    """Requests a second of two servers that are asked in turns, many times a second."""
+    one, two = _load([port, other], connections, request)
+    return one, two
+
+
+def _load(ports: list[int], connections: int, request: bytes) -> list[float]:
+    """A single refused request makes the figure worthless, so it stops everything."""
     ran = subprocess.run(
-        [sys.executable, "-m", "bench.load", str(port), str(connections), str(SECONDS)],
+        [sys.executable, "-m", "bench.load", ",".join(map(str, ports)), str(connections), str(SECONDS)],
         input=request,
         capture_output=True,
         check=True,
         timeout=60,
     )
-    done, errors, spent = ran.stdout.split()
-    if int(errors) or not int(done):
-        raise RuntimeError(f"{int(errors)} of {int(done)} requests failed: {ran.stderr.decode()[:800]}")
-    return int(done) / float(spent)
+    rates = []
+    for line in ran.stdout.splitlines():
+        done, errors, spent = line.split()
+        if int(errors) or not int(done):
+            raise RuntimeError(f"{int(errors)} of {int(done)} requests failed: {ran.stderr.decode()[:800]}")
+        rates.append(int(done) / float(spent))
+    return rates
 
 
 def pgbench_per_second(stage: Stage, script: str, clients: int) -> float:
