@@ -24,6 +24,7 @@ from gpuaas.infra.http.rate import _KEYS
 from gpuaas.processes.gen import documents
 from gpuaas.processes.settings import PREFIX, Settings
 from tests.every.asking import MUTATIONS, Asking, best_actor
+from tests.every.fleet_stories import STORIES
 
 SOURCE = Path(gpuaas.__file__).parent
 # Answered before any operation is known.
@@ -32,16 +33,6 @@ BEFORE_OPERATIONS = {Code.ROUTE_MISSING, Code.METHOD_NOT_ALLOWED}
 TOLD_ELSEWHERE = {
     "user.created": "by the first login of a subject, whatever operation it comes with",
     "dead_letter.opened": "by a consumer that gives up",
-    "node.enrolled": "by the agent that shows its token",
-    "node.unknown": "by the timer that misses its heartbeats",
-    "node.lost": "by the timer that misses its heartbeats",
-    "node.recovered": "by its next heartbeat",
-    "node.quarantined": "by what its agent reports",
-    "node.returned": "by the inspection it has passed",
-    "slot.quarantined": "by what its agent reports",
-    "slot.returned": "by the inspection it has passed",
-    "task.ended": "by its agent's report, or its deadline",
-    "task.reported_late": "by its agent's report",
 }
 
 
@@ -278,7 +269,8 @@ async def test_every_event_type_is_told_by_a_change(asking: Asking):
         assert answer.status_code == op.status, answer.text
     told = {row["name"] for row in await asking.sql.fetch("SELECT DISTINCT name FROM outbox")}
     assert told <= set(EVENT_TYPES)
-    assert set(EVENT_TYPES) - told - set(TOLD_ELSEWHERE) == set()
+    assert set(EVENT_TYPES) - told - set(STORIES) - set(TOLD_ELSEWHERE) == set()
+    assert set(STORIES) <= set(EVENT_TYPES)
 
 
 def test_ids_in_paths_are_ids():
