@@ -8,7 +8,7 @@ import pytest
 
 from gpuaas.contracts.actor import Actor, ActorKind
 from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.permissions import Role
+from gpuaas.contracts.permissions import PlatformRole, Role
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.infra.postgres.database import Database
 from gpuaas.kit.errors import Denied, Fault, Unauthenticated
@@ -210,6 +210,51 @@ async def test_break_glass_on_one_replica_makes_all_read_the_keys_again(authorit
     await superuser.execute("DELETE FROM issuer_key_marks")
 
 
+@pytest.fixture
+def remembering(monkeypatch) -> None:
+    """An actor is remembered for longer than any machine takes to run a test."""
+    monkeypatch.setattr("gpuaas.domains.identity.authority.service.CACHE_SECONDS", 60)
+
+
+@pytest.mark.usefixtures("remembering")
+async def test_who_was_just_read_is_recalled_until_he_is_refused(authority, issuer, superuser):
+    token = issuer.token(new_id().hex)
+    assert authority.recall(token) is None
+    actor = await authority.actor(token)
+    assert authority.recall(token) is actor
+    await superuser.execute("UPDATE users SET state = 'disabled' WHERE id = $1", actor.id)
+    with pytest.raises(Denied):
+        await authority.actor(token, fresh=True)
+    assert authority.recall(token) is None
+
+
+@pytest.mark.usefixtures("remembering")
+async def test_who_is_recalled_is_as_he_was_last_read(authority, issuer, superuser):
+    token = issuer.token(new_id().hex)
+    actor = await authority.actor(token)
+    await superuser.execute("UPDATE users SET platform_roles = '{platform-admin}' WHERE id = $1", actor.id)
+    assert authority.recall(token).platform_roles == frozenset()
+    await authority.actor(token, fresh=True)
+    assert authority.recall(token).platform_roles == {PlatformRole.ADMIN}
+
+
+@pytest.mark.usefixtures("remembering")
+async def test_nobody_is_recalled_beyond_the_end_of_his_token(authority, issuer):
+    token = issuer.token(new_id().hex, seconds=-28)
+    await authority.actor(token)
+    await asyncio.sleep(2.2)
+    assert authority.recall(token) is None
+
+
+async def test_credentials_are_kept_in_clear_for_a_second_and_no_longer(authority, issuer):
+    first, second = issuer.token(new_id().hex), issuer.token(new_id().hex)
+    await authority.actor(first)
+    await asyncio.sleep(1)
+    assert authority.recall(first) is None
+    await authority.actor(second)
+    assert list(authority._recent._actors) == [second]
+
+
 async def test_what_is_not_remembered_is_bounded(authority, issuer, monkeypatch):
     monkeypatch.setattr("gpuaas.domains.identity.authority.service.MAX_CREDENTIALS", 5)
     subject = new_id().hex
@@ -219,6 +264,7 @@ async def test_what_is_not_remembered_is_bounded(authority, issuer, monkeypatch)
         with pytest.raises(Fault):
             await authority.actor("gpuaas_sk_" + new_id().hex)
     assert len(authority._known) <= 5
+    assert len(authority._recent._actors) <= 5
 
 
 async def test_nobody_gets_in_while_the_database_is_away(database: DatabaseUrls, issuer):
