@@ -21,6 +21,8 @@ from gpuaas.client import (
     orphans,
     platform,
     policy,
+    queue,
+    quotas,
     service_accounts,
 )
 from gpuaas.client.call import PREFIX, Call
@@ -40,6 +42,8 @@ VERBS = (
     artifacts,
     authorities,
     orphans,
+    quotas,
+    queue,
 )
 load_routes()
 OPERATIONS = list(REGISTRY.json())

@@ -279,10 +279,6 @@ async def test_what_could_never_fit_is_told_apart_from_what_does_not_fit_now(yar
     await yard.nodes_of(sku, 2)
     for ask in (ask_of(sku, 6), ask_of(sku, 8, 3)):
         assert (await why_not(yard, who, ask)).dominant is Reason.TOO_LARGE
-        async with yard.db.read(who.sight) as tx:
-            assert not await service.could_ever(tx, ask, lease_seconds=LEASE)
-    async with yard.db.read(who.sight) as tx:
-        assert await service.could_ever(tx, ask_of(sku, 8, 2), lease_seconds=LEASE)
 
 
 async def test_whether_something_fits_is_said_without_holding_it(yard: Yard):

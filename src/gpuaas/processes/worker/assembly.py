@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from gpuaas.domains import load_handlers
+from gpuaas.domains.allocations.queue.handlers import queue_follow
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.nodes.reimaging import AgentReimaging
 from gpuaas.domains.nodes.tasks.handlers import tasks_follow
@@ -56,7 +57,8 @@ def background(parts: Parts) -> list[Coroutine[Any, Any, None]]:
     """What runs beside reactions and timers, in every worker."""
     db, hints, settings = parts.get(Database), parts.get(NatsHints), parts.get(Settings)
     executor = Executor(db, FLOWS, parts, worker=f"{socket.gethostname()}:{os.getpid()}")
-    work = [policy_follow(db, parts.get(MemoryPolicy)), hints.run(), executor.run(hints)]
+    policy = parts.get(MemoryPolicy)
+    work = [policy_follow(db, policy), hints.run(), executor.run(hints), queue_follow(db, policy, hints)]
     if settings.task_signing_key:
         signer = TaskSigner.from_text(settings.task_signing_key, settings.task_signing_key_previous)
         work.append(tasks_follow(db, signer, hints))
