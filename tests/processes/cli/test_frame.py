@@ -1,11 +1,10 @@
-"""The command line's frame: help that is quick, commands that are declared whole, mistakes that are told."""
+"""The command line's frame: help that loads little (the bench times it), commands that are declared whole,
+mistakes that are told."""
 
 import inspect
 import os
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,9 +12,8 @@ import pytest
 from gpuaas.processes.cli import app
 from gpuaas.processes.cli.declare import GLOBAL, Command, Group
 from gpuaas.processes.cli.entry import PROGRAMS
-from tests.support.terminal import GPUAAS, Terminal
+from tests.support.terminal import Terminal
 
-ALLOWED_MS = 100
 HEAVY = ("msgspec", "httpx", "rich", "typer", "asyncpg", "starlette", "uvicorn", "cryptography", "argparse", "joserfc")
 SERVER = ("gpuaas.domains", "gpuaas.infra", "gpuaas.ports", "gpuaas.flows", "gpuaas.processes.settings")
 
@@ -50,19 +48,6 @@ def test_no_command_imports_server_code():
     assert [name for name in loaded if name.startswith(SERVER)] == []
     assert "httpx" not in loaded
     assert "rich" not in loaded
-
-
-def test_help_takes_less_than_three_bare_interpreters_and_a_tenth_of_a_second():
-    def median_ms(words: list[str]) -> float:
-        spent = []
-        for _ in range(7):
-            started = time.perf_counter()
-            subprocess.run(words, check=True, capture_output=True)
-            spent.append((time.perf_counter() - started) * 1000)
-        return statistics.median(spent)
-
-    bare, helped = median_ms([sys.executable, "-c", "pass"]), median_ms([*GPUAAS, "--help"])
-    assert helped < 3 * bare + ALLOWED_MS, f"--help took {helped:.0f} ms, python -c pass {bare:.0f} ms"
 
 
 async def test_help_names_every_command_and_every_program(terminal: Terminal):
