@@ -87,7 +87,7 @@ CASES: dict[str, tuple[Observed, list[Booked], list[tuple[str, UUID]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_differs(case: str) -> None:
+def test_only_what_the_books_do_not_say_is_a_difference(case: str) -> None:
     observed, books, wanted = CASES[case]
     found = compare(observed, books)
     names: list[Any] = [

@@ -2,13 +2,11 @@
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from gpuaas.contracts.http.allocations import AllocationState as S
 from gpuaas.contracts.http.allocations import Isolation
-from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.lifetime import handlers
@@ -90,10 +88,12 @@ async def measured(ground: Ground, superuser: Any, percent: float, *, minutes: f
     machine = ground.machines[0]
     values = {f"gpu.{serial}.utilisation_percent": percent for serial in machine.serials}
     await superuser.execute("DELETE FROM node_metrics WHERE node_id = $1", machine.id)
-    samples, now = [], clock.now()
-    for ago in range(0, int(minutes * 60), 30):
-        if not gap or abs(ago - minutes * 30) > gap * 30:
-            samples.append({"at": now - timedelta(seconds=ago), "values": values})
+    now = clock.now()
+    samples = [
+        {"at": now - timedelta(seconds=ago), "values": values}
+        for ago in range(0, int(minutes * 60), 30)
+        if not gap or abs(ago - minutes * 30) > gap * 30
+    ]
     for at in range(0, len(samples), 500):
         told = {"batch_id": new_id(), "samples": samples[at : at + 500]}
         found(await machine.say("/metrics", told), 200)
@@ -332,10 +332,9 @@ async def quarantined(superuser: Any, allocation: Allocation) -> int:
     )
 
 
-async def end_flow(superuser: Any, allocation: Allocation, kind: FlowKind | None = None) -> None:
+async def end_flow(superuser: Any, allocation: Allocation) -> None:
     """As if somebody had ended it half-way."""
-    subject: UUID = allocation.id
     await superuser.execute(
         "UPDATE flow_runs SET state = 'surrendered', ended_at = now(), lease_until = NULL WHERE subject_id = $1",
-        subject,
+        allocation.id,
     )
