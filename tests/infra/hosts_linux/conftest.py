@@ -83,6 +83,16 @@ def nvml_pending(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def nvml_hanging(tmp_path: Path) -> Iterator[str]:
+    """The same, but it does not return while there is a file `hang` beside it."""
+    hang = tmp_path / "hang"
+    try:
+        yield _compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", f'HANGS_WHILE="{hang}"')
+    finally:
+        hang.unlink(missing_ok=True)
+
+
+@pytest.fixture
 def cuda(tmp_path: Path) -> Callable[..., str]:
     """A driver with one GPU of 96 MiB; defines say what is wrong with it."""
     return lambda *defines: _compiled("cuda_stub.c", tmp_path / "libcuda.so.1", *defines)

@@ -1,12 +1,16 @@
 """How a linux host is: health, numbers and cleaning, on a recorded server and with a stand-in for NVML in C."""
 
+import asyncio
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from gpuaas.contracts.tasks.catalogue import CleaningMethod
 from gpuaas.contracts.tasks.topology import Check
+from gpuaas.infra.hosts.linux.driver_thread import DriverThread
 from gpuaas.infra.hosts.linux.host import LinuxHost, LinuxSettings
 from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.ports.host import Host, HostFailed
@@ -124,3 +128,51 @@ async def test_what_is_not_there_is_neither_cleaned_nor_given(tmp_path: Path) ->
         await host.sanitise([], reimage=True, tell=quiet)
     assert refused.value.code == "reimage_unsupported"
     assert await host.sanitise([], reimage=False, tell=quiet) == []
+
+
+async def test_a_driver_that_hangs_stops_nobody_but_who_asks_for_it(tmp_path: Path, nvml_hanging: str) -> None:
+    recorded = RecordedHost(tmp_path / "root", driver="nvidia")
+    settings = LinuxSettings(layout=Layout(root=recorded.root), nvml_library=nvml_hanging, driver_patience_seconds=0.2)
+    host = LinuxHost(tmp_path / "state", settings)
+    assert (await host.metrics())["host.load1"] == 1.5
+    (tmp_path / "hang").touch()
+    before = threading.active_count()
+    for _ in range(50):
+        with pytest.raises(HostFailed) as failure:
+            await host.metrics()
+        assert failure.value.code == "driver_hangs"
+    with pytest.raises(HostFailed):
+        await host.health([], load=False, tell=quiet)
+    assert threading.active_count() <= before + 1, "one thread is lost, not one for each who asks"
+    recorded.kernel_log(XID + "79, GPU has fallen off the bus.")
+    assert [fault.code for fault in await host.faults()] == ["XID 79"]
+    assert await host.accounts() == []
+    (tmp_path / "hang").unlink()
+    while True:
+        with contextlib.suppress(HostFailed):
+            assert (await host.metrics())["host.load1"] == 1.5
+            break
+        await asyncio.sleep(0.02)
+
+
+async def test_what_goes_wrong_in_a_driver_is_heard_by_who_asked() -> None:
+    driver = DriverThread(5.0)
+
+    def broken() -> None:
+        raise HostFailed("sysfs", "gone while it was read")
+
+    for _ in range(2):
+        with pytest.raises(HostFailed, match="gone while it was read"):
+            await driver.run(broken)
+    assert await driver.run(lambda: 7) == 7
+
+
+async def test_who_gives_up_a_call_does_not_make_it_hang_for_others() -> None:
+    driver, go_on = DriverThread(5.0), threading.Event()
+    first = asyncio.create_task(driver.run(go_on.wait))
+    await asyncio.sleep(0.05)
+    first.cancel()
+    second = asyncio.create_task(driver.run(lambda: 7))
+    await asyncio.sleep(0.05)
+    go_on.set()
+    assert await second == 7

@@ -21,7 +21,6 @@ from gpuaas.domains.nodes.health import judgement, store
 from gpuaas.domains.nodes.health.models import Entry, SlotQuarantineRow
 from gpuaas.domains.nodes.plausible import require_plausible
 from gpuaas.domains.nodes.registry import service as registry
-from gpuaas.domains.nodes.registry.sellability import occupied
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.models import TaskRow
 from gpuaas.infra.postgres.tx import Tx
@@ -153,7 +152,8 @@ async def check_ended(tx: Tx, task: TaskRow, *, strikes_max: int) -> None:
         await registry.node_look_again(tx, task.node_id)  # it answers, though the last look did not find it
     of_all = wanted.load and not wanted.serials and task.subject_id == task.node_id
     all_proven = bool(proven) and {serial for serial, slot in slots.items() if slot.present} <= proven
-    if of_all and well and all_proven and len(proven) == len(verdicts) and not result.health.faults:
+    serious = any(map(judgement.quarantines, result.health.faults))
+    if of_all and well and all_proven and len(proven) == len(verdicts) and not serious:
         await registry.node_give_back(tx, task.node_id, asked_at=task.created_at)
 
 
@@ -215,7 +215,7 @@ async def node_return(tx: Tx, node_id: UUID) -> TaskRow:
     if node.quarantine_reason is None:
         raise Conflict(Code.NODE_NOT_QUARANTINED, "The node is not in quarantine.")
     await _require_active(tx, node_id)
-    if occupied(node):
+    if await registry.node_in_use(tx, node):
         raise Conflict(Code.NODE_IN_USE, "Somebody uses the node: its GPUs are not loaded now.")
     return await tasks.task_create(tx, node_id, HealthCheck(load=True), subject_id=node_id)
 

@@ -8,6 +8,7 @@ from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResu
 from gpuaas.contracts.tasks.topology import Check, Gpu, GpuFault, HostHealth, Topology
 from gpuaas.infra.hosts.linux.accounts import Accounts, Terms
 from gpuaas.infra.hosts.linux.device_access import DeviceAccess
+from gpuaas.infra.hosts.linux.driver_thread import PATIENCE_SECONDS, DriverThread
 from gpuaas.infra.hosts.linux.fault_journal import FaultJournal
 from gpuaas.infra.hosts.linux.health import gpu_health, host_checks, missing_health
 from gpuaas.infra.hosts.linux.inspection import inspect
@@ -15,10 +16,12 @@ from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.infra.hosts.linux.metrics import gpu_metrics, host_metrics
 from gpuaas.infra.hosts.linux.nvml import LIBRARY, Card, Nvml, open_nvml
 from gpuaas.infra.hosts.linux.proving import Proofs, Prover
-from gpuaas.infra.hosts.linux.sanitising import memory_cleaning, reset_cleaning
+from gpuaas.infra.hosts.linux.sanitising import RESET_SECONDS, memory_cleaning, reset_cleaning
 from gpuaas.ports.host import HostFailed, PhaseTeller
 
 MOST_FAULTS_TOLD = 64
+INSPECT_SECONDS = 30.0
+KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class LinuxSettings:
     terms: Terms = field(default_factory=Terms)
     nvml_library: str = LIBRARY
     proofs: Proofs = field(default_factory=Proofs)
+    driver_patience_seconds: float = PATIENCE_SECONDS
 
 
 class LinuxHost:
@@ -35,6 +39,7 @@ class LinuxHost:
         self._layout = self._settings.layout
         self._state = state
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._driver = DriverThread(self._settings.driver_patience_seconds)
         self._devices = DeviceAccess(self._layout)
         self._prover = Prover(self._settings.proofs)
         self._accounts = Accounts(self._layout, state, self._settings.terms, self._open_gpus)
@@ -44,7 +49,7 @@ class LinuxHost:
         self._gpus: list[Gpu] = []
 
     async def inspect(self) -> Topology:
-        return await asyncio.to_thread(self._inspect)
+        return await self._driver.run(self._inspect, patience_seconds=INSPECT_SECONDS)
 
     async def health(self, serials: list[str], *, load: bool, tell: PhaseTeller) -> HostHealth:
         topology = await self.inspect()
@@ -57,7 +62,7 @@ class LinuxHost:
         checks.append(await asyncio.to_thread(self._devices.check, topology.gpus, self._accounts.holders()))
         await tell("host_checked", f"{len(wanted)} GPUs to look at")
         loaded = await self._loaded(wanted, tell) if load else {}
-        cards = await asyncio.to_thread(self._cards, wanted)
+        cards = await self._driver.run(lambda: self._cards(wanted))
         gpus = [
             gpu_health(gpu, cards[gpu.serial], faults, has_nvml=self._nvml is not None, loaded=loaded.get(gpu.serial))
             for gpu in wanted
@@ -82,7 +87,7 @@ class LinuxHost:
                 numbers |= gpu_metrics(gpu, cards[gpu.serial])
             return numbers
 
-        return await asyncio.to_thread(read)
+        return await self._driver.run(read)
 
     async def accounts(self) -> list[str]:
         return await self._accounts.logins()
@@ -112,7 +117,7 @@ class LinuxHost:
             await tell("clearing", gpu.serial)
             cleanings.append(await memory_cleaning(gpu, self._prover.clear))
             await tell("resetting", gpu.serial)
-            cleanings.append(await asyncio.to_thread(reset_cleaning, self._layout, gpu, self._settings.proofs.path))
+            cleanings.append(await self._reset(gpu))
         return cleanings
 
     async def _loaded(self, gpus: list[Gpu], tell: PhaseTeller) -> dict[str, Check]:
@@ -120,15 +125,21 @@ class LinuxHost:
         if not gpus:
             await tell("load_skipped", "no GPU on this host")
             return {}
-        cards = await asyncio.to_thread(self._cards, gpus)
+        cards = await self._driver.run(lambda: self._cards(gpus))
         for gpu in gpus:
             card = cards[gpu.serial]
             if card is not None and card.remap_pending and not card.processes:
-                done = await asyncio.to_thread(reset_cleaning, self._layout, gpu, self._settings.proofs.path)
+                done = await self._reset(gpu)
                 await tell("reset", f"{gpu.serial}: {done.evidence}"[:500])
         await tell("loading", f"{len(gpus)} GPUs")
         checks = await asyncio.gather(*(self._load(gpu, cards[gpu.serial]) for gpu in gpus))
         return {gpu.serial: check for gpu, check in zip(gpus, checks, strict=True)}
+
+    async def _reset(self, gpu: Gpu) -> Cleaning:
+        path = self._settings.proofs.path
+        return await self._driver.run(
+            lambda: reset_cleaning(self._layout, gpu, path), patience_seconds=RESET_SECONDS + KILL_SECONDS
+        )
 
     async def _load(self, gpu: Gpu, card: Card | None) -> Check:
         if card is not None and card.processes:
