@@ -71,6 +71,18 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.project_stays() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM allocations WHERE project_id = NEW.id AND state NOT IN ('released', 'failed')) THEN
+        RAISE EXCEPTION 'the project has live allocations'
+            USING ERRCODE = 'restrict_violation', CONSTRAINT = 'projects_without_allocations';
+    END IF;
+    RETURN NEW;
+
+END $$;
+
 CREATE FUNCTION public.prune_metric_days(before timestamp with time zone) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -2122,6 +2134,8 @@ CREATE TRIGGER audit_seals_keep BEFORE DELETE OR UPDATE ON public.audit_seals FO
 CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON public.audit_seals FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER policy_overrides_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON public.policy_overrides FOR EACH STATEMENT EXECUTE FUNCTION public.policy_overrides_changed();
+
+CREATE TRIGGER projects_stay BEFORE UPDATE OF deleted_at ON public.projects FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION public.project_stays();
 
 CREATE TRIGGER sanitisation_certificates_keep BEFORE DELETE OR UPDATE ON public.sanitisation_certificates FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 

@@ -6,6 +6,8 @@ DROP VIEW sellable_nodes;
 ALTER TABLE node_heartbeats DROP COLUMN leases;
 DROP TABLE orphans, data_keys, gpu_quotas, sanitisation_certificates, allocation_timeline, allocation_proofs, slot_holds,
     allocations;
+DROP TRIGGER projects_stay ON projects;
+DROP FUNCTION project_stays;
 DROP FUNCTION slot_held;
 DROP INDEX slots_free;
 ALTER TABLE slots DROP COLUMN held, DROP COLUMN sku_id;

@@ -105,6 +105,18 @@ REVOKE ALL ON FUNCTION slot_held FROM PUBLIC;
 CREATE TRIGGER slot_holds_follow AFTER INSERT OR UPDATE OF ended_at ON slot_holds
     FOR EACH ROW EXECUTE FUNCTION slot_held();
 
+-- A project with a live allocation stays: whoever deletes it and whoever asks for GPUs in it take turns at its row.
+CREATE FUNCTION project_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (SELECT FROM allocations WHERE project_id = NEW.id AND state NOT IN ('released', 'failed')) THEN
+        RAISE EXCEPTION 'the project has live allocations'
+            USING ERRCODE = 'restrict_violation', CONSTRAINT = 'projects_without_allocations';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER projects_stay BEFORE UPDATE OF deleted_at ON projects
+    FOR EACH ROW WHEN (OLD.deleted_at IS NULL AND NEW.deleted_at IS NOT NULL) EXECUTE FUNCTION project_stays();
+
 -- What showed that exactly these GPUs were usable.
 CREATE TABLE allocation_proofs (
     id            uuid PRIMARY KEY,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
 import msgspec
 
 from gpuaas.contracts.http.allocations import AllocationState, Isolation
@@ -19,6 +20,7 @@ from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.placement import service as placement
+from gpuaas.domains.allocations.watching import Watchers
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.reimaging import AgentReimaging
@@ -221,6 +223,17 @@ class Ground:
         assert made.state is AllocationState.ACTIVE, f"{made.state}: {made.failure}"
         return made
 
+    async def ask(self, **wanted: Any) -> httpx.Response:
+        """As the owner, through the API."""
+        body = {"sku_id": str(self.sku_id), "ssh_keys": [SSH_KEY], **wanted}
+        return await self.fleet.city.ask(self.owner, "POST", f"/projects/{self.project_id}/allocations", body)
+
+    async def say(self, method: str, path: str = "", body: Any = None, **query: Any) -> httpx.Response:
+        """As the owner, about the project's allocations."""
+        return await self.fleet.city.ask(
+            self.owner, method, f"/projects/{self.project_id}/allocations{path}", body, **query
+        )
+
     async def release(self, allocation_id: UUID) -> None:
         async with self.db.transaction(EVERYTHING, "test") as tx:
             await allocations.allocation_release(tx, allocation_id, by="test", reason="given back")
@@ -260,7 +273,7 @@ async def ground_of(db: Database, *, machines: int = 1) -> AsyncIterator[Ground]
     with tempfile.TemporaryDirectory(prefix="ground-") as directory:
         async with fleet_of(db) as fleet:
             master = MasterKey(b"m" * 32)
-            for part in (FieldSealer(master), SigningKeys(master), AgentReimaging()):
+            for part in (FieldSealer(master), SigningKeys(master), AgentReimaging(), Watchers(fleet.hints)):
                 fleet.city.parts.add(part)
             sku = await fleet.city.made(fleet.admin, "/skus", {"name": f"bare-{new_id().hex[-8:]}", **BAREMETAL})
             owner = await fleet.city.person("owner")

@@ -43,6 +43,7 @@ class Code(StrEnum):
     PROJECT_MISSING = "project_missing"
     PROJECT_NAME_TAKEN = "project_name_taken"
     PROJECT_LIMIT = "project_limit"
+    PROJECT_IN_USE = "project_in_use"
     MEMBER_MISSING = "member_missing"
     MEMBER_EXISTS = "member_exists"
     LAST_OWNER = "last_owner"
@@ -170,6 +171,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.PROJECT_MISSING: (kind.Missing, "There is no such project, or you are not in its organisation."),
     C.PROJECT_NAME_TAKEN: (kind.Conflict, "The organisation has a project of this name. Choose another name."),
     C.PROJECT_LIMIT: (kind.Conflict, "The organisation has as many projects as allowed. Delete one first."),
+    C.PROJECT_IN_USE: (kind.Conflict, "The project has live allocations. Release them first."),
     C.MEMBER_MISSING: (kind.Missing, "There is no such member here."),
     C.MEMBER_EXISTS: (kind.Conflict, "This person is a member already. Change the role instead."),
     C.LAST_OWNER: (kind.Conflict, "An organisation keeps at least one owner. Make another member owner first."),

@@ -23,11 +23,13 @@ from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import AllocationId, HoldId, new_id
 
 _NAMES = {"allocations_one_name": Code.ALLOCATION_NAME_TAKEN}
+# The lock makes a deletion of the project wait for us, and us see it deleted if it came first.
 INSERT = """
 INSERT INTO allocations (id, org_id, project_id, name, sku_id, gpu_count, node_count, isolation, price_id, tags,
                          requested_by, requested_by_id, ssh_keys, lease_seconds, state, due_at, correlation_id)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'requested', now() + make_interval(secs => $15),
-        $16)
+SELECT $1, $2, p.id, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, 'requested',
+    now() + make_interval(secs => $15), $16
+FROM projects p WHERE p.id = $3 AND p.deleted_at IS NULL FOR SHARE
 RETURNING *
 """
 GET = "SELECT * FROM allocations WHERE id = $1"
@@ -138,7 +140,9 @@ async def insert(tx: Tx, new: NewAllocation) -> Allocation:
             new.queue_seconds,
             new.correlation_id,
         )
-    return _found(row)
+    if row is None:
+        raise Missing(Code.PROJECT_MISSING, "There is no such project, or you are not in its organisation.")
+    return decode(Allocation, row)
 
 
 async def get(tx: Tx, allocation_id: UUID) -> Allocation:

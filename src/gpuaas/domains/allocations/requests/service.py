@@ -52,6 +52,7 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     await quotas.quota_check(
         tx, where.policy, where.org_id, where.project_id, sku, wanted.gpu_count * wanted.node_count
     )
+    waiting = await queue.somebody_waits(tx, sku.id)
     allocation_id = AllocationId(new_id())
     allocation = await store.insert(
         tx,
@@ -76,7 +77,6 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     )
     ask = placement.Ask(sku=sku, gpu_count=wanted.gpu_count, node_count=wanted.node_count)
     alive = where.policy.number("nodes.lease_seconds")
-    waiting = await queue.somebody_waits(tx, sku.id)
     placed = None if waiting else await placement.place(tx, allocation.id, where.org_id, ask, lease_seconds=alive)
     if placed is not None:
         return await allocations.allocation_placed(tx, allocation, placed)

@@ -69,10 +69,12 @@ async def project_update(cx: ProjectContext, wanted: ProjectUpdate) -> ProjectVi
     lane=Lane.DEFAULT,
     audit="project.delete",
     tag="projects",
+    errors=(Code.PROJECT_IN_USE,),
 )
 async def project_delete(cx: ProjectContext) -> Done:
     """Delete a project.
 
-    Its members and service accounts lose their roles in it at once; its name can be used again."""
+    Its members and service accounts lose their roles in it at once; its name can be used again. One with live
+    allocations stays: release them first."""
     await service.project_delete(cx.tx, cx.project_id)
     return Done()

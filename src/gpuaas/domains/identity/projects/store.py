@@ -9,6 +9,7 @@ from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, ProjectId
 
 _NAMES = {"projects_one_name": Code.PROJECT_NAME_TAKEN}
+_STAYS = {"projects_without_allocations": Code.PROJECT_IN_USE}
 
 LIST = "SELECT * FROM projects WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3"
 GET = "SELECT * FROM projects WHERE id = $1 AND deleted_at IS NULL"
@@ -51,7 +52,8 @@ async def update(tx: Tx, project_id: ProjectId, *, name: str | None, title: str 
 
 
 async def delete(tx: Tx, project_id: ProjectId) -> Project:
-    return _found(await tx.row(DELETE, project_id))
+    with conflicts(_STAYS):
+        return _found(await tx.row(DELETE, project_id))
 
 
 async def lock(tx: Tx, project_id: ProjectId) -> Project:
