@@ -57,7 +57,7 @@ def docs_page(document: dict[str, Any]) -> HtmlPage:
     for path, methods in document["paths"].items():
         for method in _METHODS:
             if method in methods:
-                operation = _Operation(path, method, methods[method])
+                operation = _Operation(path, method, _with_refusals(document, methods[method]))
                 by_tag[operation.tag].append(operation)
     tags = sorted(by_tag, key=lambda tag: (list(_TAGS).index(tag) if tag in _TAGS else len(_TAGS), tag))
     info = document["info"]
@@ -176,6 +176,16 @@ def _request(schemas: Schemas, operation: _Operation) -> str:
     schema = operation.told["requestBody"]["content"]["application/json"]["schema"]
     example = text(schemas.example_json(schema))
     return f"<h3>Request</h3>{schemas.fields(schema, asked=True)}<pre><code>{example}</code></pre>"
+
+
+def _with_refusals(document: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """The operation with its refusals written out, which the contract tells once for all."""
+    shared = document["components"]["responses"]
+    responses = {
+        status: shared[answer["$ref"].rpartition("/")[2]] if "$ref" in answer else answer
+        for status, answer in told["responses"].items()
+    }
+    return told | {"responses": responses}
 
 
 def _answer(schemas: Schemas, operation: _Operation) -> str:

@@ -15,6 +15,7 @@ from gpuaas.infra.http.field_docs import describe_fields
 from gpuaas.infra.http.operation import Operation, Registry, Stream, Wire
 
 REF = "#/components/schemas/{name}"
+REFUSAL_REF = "#/components/responses/{name}"
 _ALWAYS = (
     Code.REQUEST_MALFORMED,
     Code.REQUEST_INVALID,
@@ -59,6 +60,7 @@ CORRELATION = {
     "description": "Names this request in logs, audit and events.",
     "schema": {"type": "string"},
 }
+_HEADERS = {"X-Correlation-Id": {"$ref": "#/components/headers/Correlation"}}
 
 
 def error_codes(op: Operation) -> list[Code]:
@@ -106,6 +108,7 @@ def document(registry: Registry, *, agents: bool = False) -> dict[str, Any]:
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {"certificate": CERTIFICATE} if agents else {"bearer": BEARER},
             "headers": {"Correlation": CORRELATION},
+            "responses": _shared_refusals(operations),
         },
     }
 
@@ -202,8 +205,7 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
         content = {kind: {"schema": {"type": "string"}} for kind in kinds}
     else:
         content = {"application/json": {"schema": schema_of[_key(op.answer)]}}
-    headers: dict[str, Any] = {"X-Correlation-Id": {"$ref": "#/components/headers/Correlation"}}
-    good_headers = dict(headers)
+    good_headers: dict[str, Any] = dict(_HEADERS)
     if op.idempotent_by_key:
         good_headers["Idempotency-Replayed"] = {
             "description": "'true' when the answer was given before.",
@@ -212,31 +214,45 @@ def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = {
         str(op.status): {"description": HTTPStatus(op.status).phrase, "headers": good_headers, "content": content}
     }
+    refs = {str(refusal.status): {"$ref": REFUSAL_REF.format(name=refusal.name)} for refusal in _refusals(op)}
+    return told | refs
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """One status an operation refuses with, for these reasons."""
+
+    status: int
+    codes: tuple[Code, ...]
+
+    @property
+    def name(self) -> str:
+        """Says what it holds, so that it stays the same while operations come and go."""
+        return ".".join((str(self.status), *self.codes))
+
+    def told(self) -> dict[str, Any]:
+        retry = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
+        code = {"type": "object", "properties": {"code": {"enum": [str(code) for code in self.codes]}}}
+        schema = {
+            "allOf": [
+                {"$ref": REF.format(name="ErrorResponse")},
+                {"type": "object", "properties": {"error": code}},
+            ]
+        }
+        return {
+            "description": " ".join(f"`{code}`: {CATALOGUE[code][1]}" for code in self.codes),
+            "headers": _HEADERS | (retry if self.status in {429, 503} else {}),
+            "content": {"application/json": {"schema": schema}},
+        }
+
+
+def _refusals(op: Operation) -> list[_Refusal]:
     by_status: dict[int, list[Code]] = defaultdict(list)
     for code in error_codes(op):
         by_status[CATALOGUE[code][0].status].append(code)
-    for status, codes in sorted(by_status.items()):
-        extra = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}}}
-        told[str(status)] = {
-            "description": " ".join(f"`{code}`: {CATALOGUE[code][1]}" for code in codes),
-            "headers": headers | (extra if status in {429, 503} else {}),
-            "content": {
-                "application/json": {
-                    "schema": {
-                        "allOf": [
-                            {"$ref": REF.format(name="ErrorResponse")},
-                            {
-                                "type": "object",
-                                "properties": {
-                                    "error": {
-                                        "type": "object",
-                                        "properties": {"code": {"enum": [str(c) for c in codes]}},
-                                    }
-                                },
-                            },
-                        ]
-                    }
-                }
-            },
-        }
-    return told
+    return [_Refusal(status, tuple(codes)) for status, codes in sorted(by_status.items())]
+
+
+def _shared_refusals(operations: list[Operation]) -> dict[str, Any]:
+    """Most operations are refused for the same reasons: each set of them is told once."""
+    found = {refusal.name: refusal for op in operations for refusal in _refusals(op)}
+    return {name: found[name].told() for name in sorted(found)}
