@@ -25,6 +25,7 @@ price_list = store.prices
 prices_now = store.prices_now
 slots_of = store.slots_of
 slot_get = store.slot
+any_held = store.any_held
 slots_called = store.slots_called
 hold_serials = store.hold_serials
 

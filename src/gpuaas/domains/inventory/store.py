@@ -42,6 +42,7 @@ ORDER BY sku_id, valid_from DESC, id DESC
 """
 SLOTS = "SELECT * FROM slots WHERE node_id = ANY($1) ORDER BY node_id, gpu_index, id"
 SLOT = "SELECT * FROM slots WHERE id = $1"
+ANY_HELD = "SELECT EXISTS (SELECT FROM slots WHERE node_id = $1 AND held)"
 SLOTS_CALLED = "SELECT * FROM slots WHERE serial = ANY($1) AND present ORDER BY serial, node_id"
 # In one order for everybody, so that two who hold several never wait for each other in a circle.
 HOLD_SERIALS = """
@@ -133,6 +134,11 @@ async def prices_now(tx: Tx, sku_ids: Sequence[SkuId]) -> dict[SkuId, Price]:
 
 async def slots_of(tx: Tx, node_ids: Sequence[NodeId]) -> list[Slot]:
     return decode_all(Slot, await tx.rows(SLOTS, list(node_ids)))
+
+
+async def any_held(tx: Tx, node_id: NodeId) -> bool:
+    """Whether somebody has one of the node's GPUs."""
+    return bool(await tx.value(ANY_HELD, node_id))
 
 
 async def slots_called(tx: Tx, serials: Sequence[str]) -> list[Slot]:

@@ -1,7 +1,7 @@
 """The verbs of nodes: create, enrol, cordon, drain, disable, look again, remove.
 
 Always holds: a node is in service only after its agent has enrolled; nobody is thrown off a node by disabling or
-removing it; who is on it is what its agent observes."""
+removing it; who is on it is what its agent observes, and who is on his way is what is held of it."""
 
 from datetime import datetime
 from uuid import UUID
@@ -110,7 +110,7 @@ async def node_inspect(tx: Tx, node_id: UUID) -> TaskRow:
 
 async def node_check(tx: Tx, node_id: UUID, *, load: bool) -> TaskRow:
     node = await node_require_active(tx, node_id)
-    if load and occupied(node):
+    if load and await node_in_use(tx, node):
         raise Conflict(Code.NODE_IN_USE, "Somebody uses the node: its GPUs are not loaded now.")
     return await tasks.task_create(tx, node_id, HealthCheck(load=load))
 
@@ -201,8 +201,14 @@ async def node_require_active(tx: Tx, node_id: UUID) -> Node:
     return node
 
 
+async def node_in_use(tx: Tx, node: Node) -> bool:
+    """Somebody is on it, as its agent observes it, or holds one of its GPUs. Whoever holds the node's row is told for
+    as long as he holds it: nothing on it is placed meanwhile."""
+    return occupied(node) or await inventory.any_held(tx, node.id)
+
+
 async def _free(tx: Tx, node_id: UUID) -> None:
     """Nobody is on it, and nobody is on his way."""
     node = await store.lock(tx, node_id, lease=ANY_LEASE)
-    if occupied(node) or await tasks.open_with_prefix(tx, node_id, _USERS_TASKS):
+    if await node_in_use(tx, node) or await tasks.open_with_prefix(tx, node_id, _USERS_TASKS):
         raise Conflict(Code.NODE_IN_USE, _IN_USE)
