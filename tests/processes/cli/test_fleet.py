@@ -202,6 +202,27 @@ async def test_the_audit_log_names_the_policy_that_was_set_and_seconds_are_round
     assert not re.search(r"\d\.\d{2,}", shown), shown
 
 
+async def test_orphans_are_listed_and_reclaimed(admin: Terminal, sku: str, past_all_walls: Superuser):
+    assert "Nothing differs" in (await admin.run("ops", "orphans", "list")).err
+    await admin.good("nodes", "create", node := fresh("gpu"), "--sku", sku)
+    orphan, nobody = new_id(), new_id()
+    await past_all_walls.execute("UPDATE nodes SET state = 'active' WHERE name = $1", node)
+    await past_all_walls.execute(
+        "INSERT INTO orphans (id, node_id, kind, name, detail) "
+        "SELECT $1, id, 'lease', $2, 'no allocation is known' FROM nodes WHERE name = $3",
+        orphan,
+        str(nobody),
+        node,
+    )
+    listed = await admin.good("ops", "orphans", "list")
+    assert node in listed
+    assert str(nobody) in listed
+    asked = await admin.run("ops", "orphans", "reclaim", str(orphan), "--reason", "of nobody", "--yes", "-o", "json")
+    assert asked.json["task_id"] is not None, asked.said
+    assert (await admin.run("ops", "orphans", "reclaim", "x", "--reason", "of nobody", "--yes")).code == 2
+    assert (await admin.run("ops", "orphans", "reclaim", str(new_id()), "--reason", "of nobody", "--yes")).code == 5
+
+
 # ── faults on tap ────────────────────────────────────────────────────────────────────────────────
 
 
