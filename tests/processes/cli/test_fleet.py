@@ -5,6 +5,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from gpuaas.contracts.simulation import ControlAnswer, ControlRequest, Do, NodeStatus
+from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from tests.processes.cli.conftest import Superuser
 from tests.support.terminal import Terminal
@@ -38,7 +40,7 @@ async def test_a_sku_is_made_priced_and_retired(admin: Terminal, sku: str):
     assert "3.199999 USD" in await admin.good("skus", "list", "--region", "eu-1")
     prices = await admin.rows("skus", "prices", sku)
     assert [price["micros_per_gpu_hour"] for price in prices] == [3_500_000, 3_199_999]
-    await admin.good("skus", "price", sku, "9", "--from", "2999-01-01")
+    await admin.good("skus", "price", sku, "9", "--from", f"{clock.now() + timedelta(days=30):%Y-%m-%d}")
     assert "3.199999 USD" in await admin.good("skus", "show", sku), "a price to come is not one yet"
     assert "retired" in await admin.good("skus", "retire", sku)
     assert "active" in await admin.good("skus", "update", sku, "--state", "active", "--title", "As before")

@@ -43,7 +43,7 @@ _COLUMNS: list[Column[ArtifactView]] = [
 @GROUP.command(
     "publish",
     Argument("file", help="A tar archive with the program `agent` in it.", completes="file"),
-    Argument("--version", required=True, help="What this version is called: letters, digits and . _ + -"),
+    Argument("--version", required=True, help="What it is called: letters, digits and any of ._+- after the first."),
     summary="Publish a version of the agent. Nodes become it when they are told to: gpuaas nodes update.",
     examples=["gpuaas nodes artifacts publish agent-1.4.2.tar.gz --version 1.4.2"],
 )
