@@ -10,20 +10,23 @@ from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.agent import Claim, Claimed
+from gpuaas.contracts.tasks.base import Report
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.hinting import SUBJECT
-from gpuaas.domains.nodes.tasks.models import Peek, Place
+from gpuaas.domains.nodes.tasks.models import Peek, Place, TaskRow
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.gathering import Gathering
+from gpuaas.kit.ids import TaskId
 from gpuaas.ports.hints import Hints
 
 NOTHING = Claimed(envelopes=[], cancelled=[])
 ROLLED_BACK = "agent_state_rolled_back"
 AHEAD = "agent_ahead_of_control_plane"
+TWO_AGENTS = "two_agents"
 DISPLACED_SECONDS = 1.0
 """Two agents with one certificate take each other's place for ever; this is how fast."""
 _EVERYTHING = Sight(PLATFORM)
@@ -169,3 +172,15 @@ async def _check_memory(db: Database, found: Peek) -> None:
         detail = f"the agent has seen task {next_sequence - 1}, of {found.last_issued} given out: enrol it again"
         async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
             await registry.node_quarantine(tx, node_id, AHEAD, detail)
+
+
+async def result_take(db: Database, node_id: UUID, task_id: TaskId, report: Report) -> TaskRow:
+    """How a task ended. An agent repeats its word: another result of the same task is another agent's."""
+    try:
+        async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
+            return await tasks.result_tell(tx, node_id, task_id, report)
+    except Conflict as refused:
+        if refused.code == Code.TASK_REPORTED:
+            async with db.transaction(_EVERYTHING, f"node:{node_id}") as tx:
+                await registry.node_quarantine(tx, node_id, TWO_AGENTS, f"two results of task {task_id}")
+        raise

@@ -7,20 +7,16 @@ from gpuaas.contracts.http.agent import Reported, TellPhases, TellResult
 from gpuaas.contracts.http.base import Done, Page
 from gpuaas.contracts.http.nodes import NodeReason, TaskDetail, TaskListQuery, TaskView
 from gpuaas.contracts.permissions import P
-from gpuaas.domains.nodes.registry import service as registry
+from gpuaas.domains.nodes.claims.service import result_take
 from gpuaas.domains.nodes.tasks import service
 from gpuaas.domains.nodes.tasks.views import task_detail, task_view
 from gpuaas.infra.http.context import AgentContext, PlatformContext
 from gpuaas.infra.http.listing import page
 from gpuaas.infra.http.operation import Lane, Wire, operation
-from gpuaas.infra.postgres.tx import PLATFORM, Sight
-from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import TaskId
 from gpuaas.kit.paging import CursorRefused
 
 RESULT_BYTES = 512 * 1024
-TWO_AGENTS = "two_agents"
-_EVERYTHING = Sight(PLATFORM)
 _LAST = UUID(int=(1 << 128) - 1)
 
 
@@ -48,14 +44,7 @@ async def agent_task_result(cx: AgentContext, task_id: TaskId, told: TellResult)
 
     An agent repeats its word: another result is another agent's with the same certificate, and the node is
     quarantined."""
-    try:
-        async with cx.db.transaction(_EVERYTHING, f"node:{cx.node_id}") as tx:
-            task = await service.result_tell(tx, cx.node_id, task_id, told)
-    except Conflict as refused:
-        if refused.code == Code.TASK_REPORTED:
-            async with cx.db.transaction(_EVERYTHING, f"node:{cx.node_id}") as tx:
-                await registry.node_quarantine(tx, cx.node_id, TWO_AGENTS, f"two results of task {task_id}")
-        raise
+    task = await result_take(cx.db, cx.node_id, task_id, told)
     return Reported(task_id=task.id, state=task.state)
 
 

@@ -17,12 +17,13 @@ from pathlib import Path
 import msgspec
 
 from gpuaas.contracts.tasks.topology import Check, Gpu
+from gpuaas.infra.hosts.linux import gpu_exercise
 from gpuaas.infra.hosts.linux.command import PATH
 from gpuaas.infra.hosts.linux.nvml import Card
 from gpuaas.ports.host import HostFailed
 
 LIBRARY = "libcuda.so.1"
-EXERCISE = Path(__file__).with_name("gpu_exercise.py")
+EXERCISE = Path(str(gpu_exercise.__file__))
 LOAD_SECONDS = 20.0
 LIMIT_SECONDS = 270.0
 KILL_SECONDS = 5.0
