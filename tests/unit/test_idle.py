@@ -8,7 +8,7 @@ from gpuaas.domains.allocations.lifetime.condition import HeldGpu, troubles
 from gpuaas.domains.allocations.lifetime.idle import Act, Rules, Use, Was, decide
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
-RULES = Rules(idle=timedelta(hours=2), grace=timedelta(minutes=30), percent=5)
+RULES = Rules(idle=timedelta(hours=2), grace=timedelta(minutes=30), percent=5, kept=timedelta(days=7))
 IDLE, EDGE, BUSY = (Use(known=True, percent=percent) for percent in (1.0, 5.0, 5.1))
 UNKNOWN = Use(known=False, percent=0.0)
 NEVER = Was(idle_since=None, reclaim_at=None)

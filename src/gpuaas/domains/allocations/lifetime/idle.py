@@ -18,6 +18,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """From then on until it is released."""
     percent: int
     """Up to which use of each GPU it counts as unused."""
+    kept: timedelta
+    """How far back what was measured can be looked at."""
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):

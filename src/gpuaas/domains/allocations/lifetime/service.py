@@ -76,6 +76,7 @@ def rules_of(policy: PolicyReader, places: Sequence[Place]) -> dict[ProjectId, R
             idle=timedelta(minutes=policy.number("allocations.idle_minutes", place.org_id, place.project_id)),
             grace=timedelta(minutes=policy.number("allocations.idle_grace_minutes", place.org_id, place.project_id)),
             percent=policy.number("allocations.idle_percent", place.org_id, place.project_id),
+            kept=timedelta(days=policy.number("retention.node_metrics_days")),
         )
         for place in places
         if policy.flag("allocations.idle_reclaim", place.org_id, place.project_id)
@@ -102,7 +103,8 @@ async def idle_act(tx: Tx, one: Measured, act: Act, rules: Rules | None) -> None
     """Warn, reclaim, or take the warning back. What was measured all the time since it was noted must say so, too: what
     nobody looked at counts as use."""
     if act in (Act.WARN, Act.RECLAIM) and rules is not None and one.idle_since is not None:
-        if await store.quiet(tx, one.id, one.idle_since, percent=rules.percent, gap=SIGNAL):
+        since = max(one.idle_since, one.now - rules.kept)
+        if await store.quiet(tx, one.id, since, percent=rules.percent, gap=SIGNAL):
             await (_warn(tx, one, rules) if act is Act.WARN else _reclaim(tx, one))
             return
         act = Act.FORGET
