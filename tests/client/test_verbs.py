@@ -11,10 +11,12 @@ import pytest
 
 from gpuaas.client import (
     agent,
+    allocations,
     artifacts,
     audit,
     authorities,
     fleet,
+    flows,
     identity,
     inventory,
     members,
@@ -44,6 +46,8 @@ VERBS = (
     orphans,
     quotas,
     queue,
+    allocations,
+    flows,
 )
 load_routes()
 OPERATIONS = list(REGISTRY.json())

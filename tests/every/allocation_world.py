@@ -88,14 +88,14 @@ async def _put_held(s: Setting, allocation_id: UUID, sku_id: UUID, *, ended: boo
 
 async def put_certificate(s: Setting, allocation_id: UUID) -> UUID:
     certificate_id = new_id()
-    node_id = await s.sql.fetchval("SELECT node_id FROM slot_holds WHERE allocation_id = $1", allocation_id)
+    hold = await s.sql.fetchrow("SELECT node_id, serial FROM slot_holds WHERE allocation_id = $1", allocation_id)
     await s.put(
         "sanitisation_certificates",
         id=certificate_id,
         org_id=s.org_id,
         allocation_id=allocation_id,
-        node_id=node_id,
-        serials=["S1"],
+        node_id=hold["node_id"],
+        serials=[hold["serial"]],
         key_id="example",
         envelope="{}",
         issued_at=clock.now(),

@@ -19,7 +19,7 @@ from gpuaas.contracts.policy_keys import POLICY_KEYS
 from gpuaas.domains import load_handlers, load_routes
 from gpuaas.infra.http.context import OrgContext, PlatformContext, ProjectContext, PublicContext, UserContext
 from gpuaas.infra.http.openapi import error_codes
-from gpuaas.infra.http.operation import REGISTRY, DeclarationError, Lane, Registry, operation
+from gpuaas.infra.http.operation import REGISTRY, DeclarationError, Lane, Registry, Stream, operation
 from gpuaas.infra.http.rate import _KEYS
 from gpuaas.processes.gen import documents
 from gpuaas.processes.settings import PREFIX, Settings
@@ -81,6 +81,11 @@ async def org_read(cx: OrgContext) -> Done:
 async def org_page(cx: OrgContext) -> Page[Done]:
     """List something."""
     return Page(items=[])
+
+
+async def org_stream(cx: OrgContext) -> Stream:
+    """Read much."""
+    raise NotImplementedError
 
 
 async def public_change(cx: PublicContext, wanted: Wanted) -> Done:
@@ -174,6 +179,8 @@ BAD: list[tuple[str, str, Any, dict[str, Any], str]] = [
     ("GET", ORG, project_read, READ, "names {project_id}"),
     ("GET", ORG, undocumented, READ, "no docstring"),
     ("GET", ORG, says_nothing, READ, "no return type"),
+    ("GET", ORG, org_read, READ | {"produces": "text/csv"}, "a stream says what it produces"),
+    ("GET", ORG, org_stream, READ, "a stream says what it produces"),
     ("GET", ORG, org_change, READ, "a GET takes no body"),
     ("POST", "/things", public_change, {"lane": Lane.DEFAULT, "audit": "thing.change"}, "uses the auth lane"),
     ("POST", "/things", platform_change, CHANGE | {"permission": P.PLATFORM_MANAGE}, "uses a strict lane"),

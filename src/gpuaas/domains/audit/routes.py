@@ -60,6 +60,7 @@ async def audit_get(cx: OrgContext, audit_id: AuditId) -> AuditEntryDetail:
     permission=P.AUDIT_READ,
     lane=Lane.ADMIN,
     transaction=False,
+    produces="text/csv",
     errors=(Code.AUDIT_EXPORT_OFF,),
 )
 async def audit_export_csv(cx: OrgContext, query: AuditFilter) -> Stream:
@@ -73,6 +74,7 @@ async def audit_export_csv(cx: OrgContext, query: AuditFilter) -> Stream:
     permission=P.AUDIT_READ,
     lane=Lane.ADMIN,
     transaction=False,
+    produces="application/jsonl",
     errors=(Code.AUDIT_EXPORT_OFF,),
 )
 async def audit_export_jsonl(cx: OrgContext, query: AuditFilter) -> Stream:
@@ -92,13 +94,27 @@ async def audit_platform_get(cx: PlatformContext, audit_id: AuditId) -> AuditEnt
     return _detail(await service.audit_get(cx.tx, audit_id, None), FULL)
 
 
-@operation("GET", "/audit-export/csv", permission=P.AUDIT_READ, lane=Lane.ADMIN, transaction=False)
+@operation(
+    "GET",
+    "/audit-export/csv",
+    permission=P.AUDIT_READ,
+    lane=Lane.ADMIN,
+    transaction=False,
+    produces="text/csv",
+)
 async def audit_platform_export_csv(cx: PlatformContext, query: PlatformAuditFilter) -> Stream:
     """Export the audit log of all organisations, or of one, as CSV, oldest first."""
     return _export(cx, query, Sight(PLATFORM), _org(query), "csv", FULL)
 
 
-@operation("GET", "/audit-export/jsonl", permission=P.AUDIT_READ, lane=Lane.ADMIN, transaction=False)
+@operation(
+    "GET",
+    "/audit-export/jsonl",
+    permission=P.AUDIT_READ,
+    lane=Lane.ADMIN,
+    transaction=False,
+    produces="application/jsonl",
+)
 async def audit_platform_export_jsonl(cx: PlatformContext, query: PlatformAuditFilter) -> Stream:
     """Export the audit log of all organisations, or of one, as JSON lines, oldest first."""
     return _export(cx, query, Sight(PLATFORM), _org(query), "jsonl", FULL)

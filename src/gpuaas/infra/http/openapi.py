@@ -12,7 +12,7 @@ from gpuaas.contracts.error_codes import CATALOGUE, Code
 from gpuaas.contracts.http.base import ErrorResponse
 from gpuaas.infra.http.context import Scope
 from gpuaas.infra.http.field_docs import describe_fields
-from gpuaas.infra.http.operation import Operation, Registry, Stream, Wire
+from gpuaas.infra.http.operation import Operation, Registry, Stream
 
 REF = "#/components/schemas/{name}"
 REFUSAL_REF = "#/components/responses/{name}"
@@ -201,8 +201,7 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any]
     if _streams(op):
-        kinds = ("application/octet-stream",) if op.wire is Wire.AGENT else ("text/csv", "application/jsonl")
-        content = {kind: {"schema": {"type": "string"}} for kind in kinds}
+        content = {op.produces: {"schema": {"type": "string"}}}
     else:
         content = {"application/json": {"schema": schema_of[_key(op.answer)]}}
     good_headers: dict[str, Any] = dict(_HEADERS)

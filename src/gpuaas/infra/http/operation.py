@@ -92,6 +92,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     prepare: Handler | None
     transaction: bool
     body_limit: int
+    produces: str
     errors: tuple[str, ...]
     summary: str
     description: str
@@ -167,12 +168,14 @@ def operation(
     prepare: Handler | None = None,
     transaction: bool = True,
     body_limit: int = BODY_LIMIT,
+    produces: str = "",
     errors: tuple[str, ...] = (),
     tag: str = "",
     registry: Registry = REGISTRY,
 ) -> Callable[[H], H]:
     """Declare an operation. `prepare(cx, …)` runs before the transaction, for what needs the network; its answer is
-    `cx.prepared`. `errors` are the codes it adds to those every operation of its kind can answer with."""
+    `cx.prepared`. `produces` is the media type of a stream. `errors` are the codes it adds to those every operation of
+    its kind can answer with."""
 
     def declare(handler: H) -> H:
         hints = typing.get_type_hints(handler, include_extras=True)
@@ -201,6 +204,7 @@ def operation(
             prepare=prepare,
             transaction=transaction,
             body_limit=body_limit,
+            produces=produces,
             errors=errors,
             summary=doc.partition("\n")[0],
             description=doc.partition("\n")[2].strip(),
@@ -245,6 +249,7 @@ def _check(op: Operation, *, lane_said: bool) -> None:
         (op.scope is not Scope.PROJECT or "project_id" in op.path_params, "a project's operation names {project_id}"),
         (bool(op.summary), "no docstring: it is the contract's summary"),
         (op.answer is not None, "no return type"),
+        ((op.answer is Stream) == bool(op.produces), "a stream says what it produces, and nothing else does"),
         (op.method != "GET" or op.body in (None, Exchange), "a GET takes no body"),
         (
             op.scope is not Scope.PUBLIC or not op.mutates or op.lane in _PUBLIC_LANES,

@@ -47,6 +47,7 @@ async def allocation_timeline(cx: ProjectContext, allocation_id: AllocationId) -
     lane=Lane.DEFAULT,
     tag="allocations",
     transaction=False,
+    produces="text/event-stream",
     errors=(*_KNOWN, Code.OVERLOADED),
 )
 async def allocation_timeline_live(cx: ProjectContext, allocation_id: AllocationId) -> Stream:

@@ -133,6 +133,7 @@ async def node_agent_update(cx: PlatformContext, node_id: NodeId, wanted: NodeAg
     "/artifacts/{artifact_id}",
     lane=Lane.DEFAULT,
     wire=Wire.AGENT,
+    produces="application/octet-stream",
     tag="agent",
     errors=(Code.ARTIFACT_MISSING,),
 )

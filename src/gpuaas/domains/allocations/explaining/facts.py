@@ -1,0 +1,23 @@
+"""What an explanation is made of: read by the service, so that every sentence is a pure function of values."""
+
+from datetime import datetime
+
+import msgspec
+
+from gpuaas.contracts.http.allocations import QueuePlace
+from gpuaas.domains.allocations.models import Allocation, Shown, ShownGpu
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    shown: Shown
+    allocation: Allocation
+    gpus: list[ShownGpu]
+    """Those it holds or held."""
+    place: QueuePlace | None
+    """In the queue; None: it does not wait."""
+    price_from: datetime | None
+    """Since when the price it was made at held for its SKU; None: it cannot be told any more."""
+    certificates: int
+    policies: dict[str, str]
+    """By key: its value here and where that comes from, as a sentence."""
+    now: datetime
