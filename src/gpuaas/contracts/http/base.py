@@ -5,6 +5,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
+from gpuaas.contracts.http.patterns import LINE
 from gpuaas.kit.errors import Detail
 from gpuaas.kit.paging import DEFAULT_LIMIT, MAX_LIMIT
 
@@ -21,10 +22,6 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     """An answer."""
 
 
-# A pattern ends with `$(?!\n)`: in Python `$` alone also matches before a last line feed.
-# One line of text for people: no control, bidi or line-separating characters, not blank, not padded.
-_UNSEEN = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069"
-_LINE = rf"^[^\s{_UNSEEN}]([^{_UNSEEN}]*[^\s{_UNSEEN}])?$(?!\n)"
 Name = Annotated[
     str,
     msgspec.Meta(
@@ -35,8 +32,8 @@ Name = Annotated[
         examples=["ml-team"],
     ),
 ]
-Title = Annotated[str, msgspec.Meta(min_length=1, max_length=120, pattern=_LINE, examples=["ML team"])]
-Reason = Annotated[str, msgspec.Meta(min_length=3, max_length=500, pattern=_LINE, examples=["rotated by schedule"])]
+Title = Annotated[str, msgspec.Meta(min_length=1, max_length=120, pattern=LINE, examples=["ML team"])]
+Reason = Annotated[str, msgspec.Meta(min_length=3, max_length=500, pattern=LINE, examples=["rotated by schedule"])]
 Email = Annotated[
     str,
     msgspec.Meta(

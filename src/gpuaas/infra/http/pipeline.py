@@ -21,7 +21,7 @@ from gpuaas.infra.http.context import Context, Scope
 from gpuaas.infra.http.operation import Exchange, Lane, Operation, Raw, Stream, Wire
 from gpuaas.infra.http.query import QueryReader
 from gpuaas.infra.http.rate import RateLanes
-from gpuaas.infra.http.request import Request, decode_json, invalid, pairs
+from gpuaas.infra.http.request import Request, decode_json, in_words, invalid, pairs
 from gpuaas.infra.http.turns import Turns
 from gpuaas.infra.postgres.database import AGAIN, Database
 from gpuaas.infra.postgres.finish import AuditEntry, StoredAnswer, finish
@@ -395,7 +395,7 @@ def _path_arguments(op: Operation, values: list[str]) -> dict[str, Any]:
         try:
             arguments[name] = msgspec.convert(value, kind, strict=False)
         except msgspec.ValidationError as error:
-            raise invalid(f"{name} in the path is not well-formed.", name, str(error)) from error
+            raise invalid(f"{name} in the path is not well-formed.", name, in_words(error)) from error
     return arguments
 
 

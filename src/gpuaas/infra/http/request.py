@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.patterns import WORDS
 from gpuaas.kit.errors import Detail, Invalid, Refused, TooLarge, Unauthenticated, WrongType
 
 BODY_SECONDS = 10.0
@@ -35,6 +36,8 @@ _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
 # The escape itself, not a backslash that is itself escaped before "u0000".
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _AT = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
+_PATTERN = re.compile(r"`str` matching regex ((['\"]).*\2)")
+_WORDS = {repr(pattern): words for pattern, words in WORDS.items()}
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")
 
 Message = MutableMapping[str, Any]
@@ -167,9 +170,14 @@ def invalid(message: str, field: str, reason: str) -> Refused:
     return Refused(Code.REQUEST_INVALID, message, details=[Detail(field[:100], reason[:300])])
 
 
+def in_words(error: msgspec.ValidationError) -> str:
+    """msgspec's sentence, with what a pattern asks for in place of the pattern."""
+    return _PATTERN.sub(lambda found: _WORDS.get(found[1], "text of another form"), str(error))
+
+
 def validation_fault(error: msgspec.ValidationError) -> Refused:
     """Which field is wrong and why, from msgspec's sentence."""
-    text = str(error)
+    text = in_words(error)
     missing, at = _MISSING.search(text), _AT.search(text)
     field = ".".join(part for part in ((at[1] if at else ""), (missing[1] if missing else "")) if part)
     reason = _AT.sub("", text)

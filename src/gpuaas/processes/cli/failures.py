@@ -1,6 +1,5 @@
 """What a user reads when a command fails, and the exit code a script reads. The codes are stable (docs/cli.md)."""
 
-import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, TextIO
 
@@ -91,8 +90,8 @@ def _report_client(error: BaseException, stream: TextIO) -> Exit:
     from gpuaas.client.errors import ApiError, ClientError, NotLoggedIn, Unreachable
 
     if isinstance(error, ApiError):
-        message = _readable(error.message)
-        told = [_readable(f"{detail.field}: {detail.reason}") for detail in error.details if detail.field]
+        message = error.message
+        told = [f"{detail.field}: {detail.reason}" for detail in error.details if detail.field]
         details = [line for line in told if line.partition(": ")[2] not in message]
         _say(stream, message, details, _advice(error), error.correlation_id)
         return _BY_STATUS.get(error.status, Exit.FAILURE)
@@ -121,22 +120,6 @@ def _advice(error: "ApiError") -> str:
         return ""
     _, _, what_to_do = CATALOGUE[Code(error.code)][1].partition(". ")
     return "" if what_to_do in error.message else what_to_do
-
-
-_BY_PATTERN = re.compile(r"Expected `str` matching regex (['\"]).*\1")
-_IN_WORDS = {
-    "name": "lower-case letters, digits and dashes are taken, 63 at most",
-    "email": "this is not an email address",
-    "title": "one line of text is taken, without spaces around it",
-    "reason": "one line of text is taken, without spaces around it",
-}
-
-
-def _readable(message: str) -> str:
-    """A rule the API states as a pattern, in words."""
-    field = message.partition(":")[0]
-    words = _IN_WORDS.get(field, "it is not written as it must be; /api/docs shows how")
-    return _BY_PATTERN.sub(lambda _: words, message)
 
 
 def _say(stream: TextIO, message: str, details: list[str], advice: str, correlation_id: str) -> None:
