@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.tasks import store as task_store
 from gpuaas.kit.ids import new_id
 from tests.support.fleet import EVERYTHING, Agent, Fleet
@@ -271,6 +272,25 @@ async def test_a_full_queue_does_not_keep_a_sick_gpu_on_sale(fleet: Fleet, monke
     monkeypatch.setattr(task_store, "MAX_OPEN", 0)
     found(await agent.fault(agent.serials[0], kind="resettable", code="XID 95"), 200)
     assert (await fleet.slots(agent))[agent.serials[0]]["sellable"] is False
+
+
+async def test_a_flood_of_faults_fills_nothing_and_hides_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch):
+    agent = await fleet.ready()
+    monkeypatch.setattr(health, "FAULTS_AN_HOUR", 100)
+
+    def faults(first: int, kind: str) -> dict[str, Any]:
+        at = [f"2026-01-01T00:{(first + n) // 60:02}:{(first + n) % 60:02}Z" for n in range(50)]
+        return {"faults": [{"serial": agent.serials[0], "kind": kind, "code": "XID 13", "at": one} for one in at]}
+
+    for first in range(0, 500, 50):
+        found(await agent.say("/faults", faults(first, "application")), 200)
+    async with fleet.db.read(EVERYTHING) as tx:
+        count = "SELECT (SELECT count(*) FROM gpu_faults WHERE node_id = $1), "
+        count += "(SELECT count(*) FROM node_health WHERE node_id = $1 AND kind = 'fault')"
+        assert tuple(await tx.row(count, agent.id) or ()) == (100, 100)
+    found(await agent.fault(agent.serials[1]), 200)
+    slots = await fleet.slots(agent)
+    assert [slots[serial]["sellable"] for serial in agent.serials] == [True, False, True, True]
 
 
 # what was found before -----------------------------------------------------------------------------------------------

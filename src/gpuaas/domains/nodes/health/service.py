@@ -5,7 +5,7 @@ its siblings stay sellable; it returns only through a check under load that was 
 strikes and quarantines go with the serial number; a GPU two nodes claim to have is sold by neither."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import msgspec
@@ -24,8 +24,9 @@ from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.models import TaskRow
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Conflict
-from gpuaas.kit.ids import NodeId, SlotId
+from gpuaas.kit.ids import NodeId, SlotId, floor_id
 
 FAILED_CHECK = "health_check_failed"
 CLAIMED_TWICE = "serial_claimed_twice"
@@ -35,6 +36,8 @@ ABANDONED = "enrolled_again"
 PROVISIONS_FAILED = "provisions_failed"
 PROVISIONS = (UserProvision.TYPE,)
 FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
+FAULTS_AN_HOUR = 2000
+_COUNTS = (NodeState.ACTIVE, NodeState.ENROLLING)
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 history = store.history
@@ -48,20 +51,7 @@ async def faults_tell(tx: Tx, node_id: UUID, faults: Sequence[GpuFault], *, stri
     """Faults as the node's drivers tell them, each once. Serials that are not of this node's slots are only noted."""
     for fault in faults:
         require_plausible(fault.at, "faults.at")
-    for fault in await store.faults_add(tx, node_id, faults):
-        await store.note(
-            tx,
-            node_id,
-            [
-                Entry(
-                    serial=fault.serial,
-                    kind="fault",
-                    good=False,
-                    code=fault.code,
-                    detail=f"{fault.kind}: {fault.detail}",
-                )
-            ],
-        )
+    for fault in await _news(tx, node_id, faults):
         if not judgement.quarantines(fault):
             continue
         slot = await _slot(tx, node_id, fault.serial)
@@ -77,6 +67,19 @@ async def faults_tell(tx: Tx, node_id: UUID, faults: Sequence[GpuFault], *, stri
                 await _check_for_return(tx, opened)
             except Conflict as full:  # the quarantine stands whether or not the node has room for a check
                 await store.note(tx, node_id, [_entry(slot.serial, "fault", "no check", full.message)])
+
+
+async def _news(tx: Tx, node_id: UUID, faults: Sequence[GpuFault]) -> list[GpuFault]:
+    """Those that were not told before, written down. Beyond what a node can have to tell, nothing more is written; what
+    speaks against a GPU still counts."""
+    since = floor_id(clock.now() - timedelta(hours=1))
+    if await store.faults_told(tx, node_id, since=since, at_most=FAULTS_AN_HOUR) >= FAULTS_AN_HOUR:
+        return [fault for fault in faults if judgement.quarantines(fault)]
+    new = await store.faults_add(tx, node_id, faults)
+    if new:
+        entries = [_entry(fault.serial, "fault", fault.code, f"{fault.kind}: {fault.detail}") for fault in new]
+        await store.note(tx, node_id, entries)
+    return new
 
 
 # inspections ---------------------------------------------------------------------------------------------------------
@@ -118,7 +121,7 @@ async def _claims(tx: Tx, serials: Sequence[str]) -> list[Slot]:
     """Slots of nodes in service that were found to hold these GPUs. A disabled node is looked at before it counts."""
     slots = await inventory.slots_called(tx, serials)
     nodes = await registry.several(tx, list({slot.node_id for slot in slots}), lease=registry.ANY_LEASE)
-    return [slot for slot in slots if nodes[slot.node_id].state in (NodeState.ACTIVE, NodeState.ENROLLING)]
+    return [slot for slot in slots if (node := nodes.get(slot.node_id)) is not None and node.state in _COUNTS]
 
 
 async def _disputed(tx: Tx, serial: str) -> bool:

@@ -39,6 +39,7 @@ FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::time
     AS f (id, serial, kind, code, detail, at)
 ON CONFLICT ON CONSTRAINT gpu_faults_once DO NOTHING RETURNING id
 """
+FAULTS_TOLD = "SELECT count(*) FROM (SELECT FROM gpu_faults WHERE node_id = $1 AND id > $2 LIMIT $3) AS told"
 NOTE = """
 INSERT INTO node_health (id, node_id, serial, kind, good, code, detail)
 SELECT e.id, $1, e.serial, e.kind, e.good, e.code, e.detail
@@ -108,6 +109,10 @@ async def faults_add(tx: Tx, node_id: UUID, faults: Sequence[GpuFault]) -> list[
         [f.at for f in told],
     )
     return [by_id[row["id"]] for row in rows]
+
+
+async def faults_told(tx: Tx, node_id: UUID, *, since: UUID, at_most: int) -> int:
+    return int(await tx.value(FAULTS_TOLD, node_id, since, at_most))
 
 
 async def note(tx: Tx, node_id: UUID, entries: Sequence[Entry]) -> None:
