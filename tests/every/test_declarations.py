@@ -23,6 +23,7 @@ from gpuaas.infra.http.operation import REGISTRY, DeclarationError, Lane, Regist
 from gpuaas.infra.http.rate import _KEYS
 from gpuaas.processes.gen import documents
 from gpuaas.processes.settings import PREFIX, Settings
+from tests.every.allocation_stories import ALLOCATION_STORIES
 from tests.every.asking import MUTATIONS, Asking, best_actor
 from tests.every.fleet_stories import STORIES
 
@@ -276,8 +277,9 @@ async def test_every_event_type_is_told_by_a_change(asking: Asking):
         assert answer.status_code == op.status, answer.text
     told = {row["name"] for row in await asking.sql.fetch("SELECT DISTINCT name FROM outbox")}
     assert told <= set(EVENT_TYPES)
-    assert set(EVENT_TYPES) - told - set(STORIES) - set(TOLD_ELSEWHERE) == set()
-    assert set(STORIES) <= set(EVENT_TYPES)
+    stories = {*STORIES, *ALLOCATION_STORIES}
+    assert set(EVENT_TYPES) - told - stories - set(TOLD_ELSEWHERE) == set()
+    assert stories <= set(EVENT_TYPES)
 
 
 def test_ids_in_paths_are_ids():
