@@ -35,6 +35,7 @@ async def test_before_anybody_can_sign_tasks_nobody_is_enrolled_and_the_token_st
     early = await enrol(fleet, made["token"], key=key)
     assert refusal(early) == (503, "dependency_unavailable")
     assert int(early.headers["retry-after"]) >= 1
+    assert refusal(await enrol(fleet, new_token(BOOTSTRAP_PREFIX))) == (401, "bootstrap_token_refused")
     assert (await fleet.node(made["id"]))["state"] == "enrolling"
     await superuser.execute("INSERT INTO task_keys SELECT * FROM kept")
     enrolled = found(await enrol(fleet, made["token"], key=key), 201)

@@ -12,7 +12,7 @@ from tests.support.control_plane import ControlPlane, control_plane
 from tests.support.servers import DatabaseUrls
 
 RENEWALS = 2
-LONGEST_SECONDS = 140
+LONGEST_SECONDS = 170
 CERTIFICATES = """
 SELECT c.id, c.used_at IS NOT NULL AS used, c.not_after - c.not_before AS life
 FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE n.name = $1 ORDER BY c.id

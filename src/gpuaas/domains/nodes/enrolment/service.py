@@ -41,14 +41,15 @@ def _allowing(public_url: str) -> str:
 async def node_enrol(tx: Tx, site: Pki, wanted: Enrol, *, seconds: int) -> Enrolled:
     """The token says which node it is; everything it had before ends with this."""
     await tx.enter_platform()
+    node_id, issued = await pki.enrol(tx, site, wanted.token, wanted.csr, seconds=seconds)
     if not (await tasks.trust(tx))[0]:
-        # An agent takes its first task key by enrolment alone: without one it would follow nobody, for ever.
+        # An agent takes its first task key by enrolment alone: without one it would follow nobody, for ever. Said to
+        # who has a good token only; with it goes all that was done, the use of the token included.
         raise Unavailable(
             Code.DEPENDENCY_UNAVAILABLE,
             "No worker has announced the key that signs tasks yet. Try again; the token stays good.",
             retry_after=2,
         )
-    node_id, issued = await pki.enrol(tx, site, wanted.token, wanted.csr, seconds=seconds)
     node = await registry.node_enrolled(tx, node_id, wanted.agent_version)
     return Enrolled(
         node_id=node_id,
