@@ -131,7 +131,7 @@ async def account(scene: Scene) -> Wait | None:
         for node_id, made in ((node_id, answer.of(AccountResult)) for node_id, answer in answers.items())
     ]
     await accounts_keep(scene.tx, scene.parts.get(FieldSealer), allocation, accounts)
-    await timeline_add(scene.tx, allocation, "account", f"login {login} with {len(allocation.ssh_keys)} SSH keys")
+    await timeline_add(scene.tx, allocation, "account", f"login {login}, SSH keys: {len(allocation.ssh_keys)}")
     return None
 
 
@@ -170,7 +170,7 @@ async def prove(scene: Scene) -> Wait | None:
                 detail="",
             ),
         )
-    await timeline_add(scene.tx, allocation, "proven", f"{allocation.gpus} GPUs passed their health check")
+    await timeline_add(scene.tx, allocation, "proven", f"GPUs that passed their health check: {allocation.gpus}")
     return None
 
 

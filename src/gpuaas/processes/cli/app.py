@@ -32,6 +32,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "GPUs": {
         "skus": ("skus", "What can be had, and at which price."),
+        "allocations": ("allocations", "GPUs of your own: ask for them, use them, give them back."),
+        "certificates": ("certificates", "Proofs that GPUs were cleaned after you; checked without us."),
         "queue": ("queue", "Who waits for GPUs, and who comes before whom."),
         "quotas": ("quotas", "How many GPUs of each model may be held at once."),
         "nodes": ("nodes", "GPU hosts: enrol, look at, cordon, drain, check and remove them."),

@@ -35,7 +35,7 @@ class Argument:
         self.optional = optional
         self.required = required
         self.completes = completes
-        """What its value names: 'org', 'project', 'node', 'sku', 'context' or 'file'; completion asks."""
+        """What its value names: 'org', 'project', 'node', 'sku', 'allocation', 'context' or 'file'; completion asks."""
         word = names[-1].lstrip("-")
         self.destination = called or word.replace("-", "_")
         self.metavar = metavar or (word if not self.is_option else word.upper())

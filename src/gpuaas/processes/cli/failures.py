@@ -28,6 +28,12 @@ ADVICE = {
     "slot_missing": "See them with: gpuaas nodes slots",
     "task_missing": "See them with: gpuaas nodes tasks",
     "certificate_missing": "See them with: gpuaas ops certificates list",
+    "allocation_missing": "See them with: gpuaas allocations list",
+    "certificate_of_release_missing": "See them with: gpuaas certificates list",
+    "capacity_missing": "Say --queue to wait for it, or see what else there is: gpuaas skus list",
+    "quota_exceeded": "See it with: gpuaas quotas list",
+    "ssh_key_required": "Add one: gpuaas keys add ~/.ssh/id_ed25519.pub",
+    "flow_missing": "See them with: gpuaas ops flows list",
     "operation_not_in_allow_list": "An admin can add it: gpuaas service-accounts allow-list add ACCOUNT OPERATION",
     "not_from_the_api": "Check the URL: gpuaas context list",
 }

@@ -82,9 +82,22 @@ def project(run: Run, given: str | None, org_given: str | None = None) -> UUID:
     """The project meant: by --project (a name, an id, or ORG/NAME), or chosen before."""
     if given is None:
         if run.context.project is None or org_given is not None:
-            raise UsageError("Which project?", "Say --project NAME, or choose one with: gpuaas use ORG/PROJECT")
+            return _only_project(run, org_given)
         return UUID(run.context.project.id)
     return UUID(chosen_project(run, given, org_given).id)
+
+
+def _only_project(run: Run, org_given: str | None) -> UUID:
+    """Who has one project need not name it."""
+    try:
+        found = run.api.send(identity.project_list(org(run, org_given), PageQuery(limit=2))).items
+    except ApiError as error:
+        if error.status != 403:
+            raise
+        found = []
+    if len(found) == 1:
+        return found[0].id
+    raise UsageError("Which project?", "Say --project NAME, or choose one with: gpuaas use ORG/PROJECT")
 
 
 def project_id(run: Run, given: str, org_given: str | None) -> ProjectId:

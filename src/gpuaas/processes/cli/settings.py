@@ -19,7 +19,7 @@ class Environment:
             environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or self.browser or sys.platform == "darwin"
         )
         self.colour = "NO_COLOR" not in environ and environ.get("TERM", "") != "dumb"
-        home = Path(environ.get("HOME") or Path.home())
+        self.home = home = Path(environ.get("HOME") or Path.home())
         self.config_directory = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "gpuaas"
         self.cache_directory = Path(environ.get("XDG_CACHE_HOME") or home / ".cache") / "gpuaas"
 

@@ -102,7 +102,7 @@ def _sku(kind: Kind) -> SkuCreate:
     return SkuCreate(
         name=kind.sku,
         title=kind.title,
-        shape=Shape.GPU_SLICE,
+        shape=Shape.BAREMETAL,
         gpu_vendor=kind.vendor,
         gpu_model=kind.model,
         gpu_memory_bytes=kind.memory_gib << 30,

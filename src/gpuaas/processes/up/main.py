@@ -16,6 +16,7 @@ from typing import Any
 from gpuaas.infra.embedded.errors import EmbeddedError
 from gpuaas.processes.settings import SettingsError, load_settings
 from gpuaas.processes.up.data_directory import DataDirectory
+from gpuaas.processes.up.demo_key import demo_key
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.fleet import FOLDER
 from gpuaas.processes.up.fleet_seed import seed_fleet
@@ -78,7 +79,7 @@ async def run(options: Options, environ: Mapping[str, str], report: Report) -> i
 
 async def _seed(options: Options) -> None:
     settings = load_settings(os.environ)
-    await seed(settings, demo_logins(options.data_dir))
+    await seed(settings, demo_logins(options.data_dir), demo_key(options.data_dir))
     await seed_fleet(settings, options.data_dir / FOLDER, options.fleet)
 
 

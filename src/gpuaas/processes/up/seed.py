@@ -51,8 +51,8 @@ def demo_logins(data: Path) -> list[Login]:
     return logins
 
 
-async def seed(settings: Settings, logins: Sequence[Login]) -> None:
-    """Make the demo's people with these passwords and the tenant owner's organisation, unless they exist.
+async def seed(settings: Settings, logins: Sequence[Login], ssh_key: str = "") -> None:
+    """Make the demo's people with these passwords and the tenant owner's organisation and SSH key, unless they exist.
 
     Everything in one transaction: who was ever seeded is left as he is, whatever he deleted since.
     """
@@ -68,7 +68,7 @@ async def seed(settings: Settings, logins: Sequence[Login]) -> None:
             try:
                 async with db.transaction(Sight(PLATFORM), "seed") as tx:
                     for login in logins:
-                        await _seed_one(tx, settings.realm, login, org_name)
+                        await _seed_one(tx, settings.realm, login, org_name, ssh_key)
                 return
             except Conflict:
                 continue
@@ -76,11 +76,13 @@ async def seed(settings: Settings, logins: Sequence[Login]) -> None:
         await db.close()
 
 
-async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str) -> None:
+async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str, ssh_key: str) -> None:
     from gpuaas.contracts.http.orgs import OrgCreate, ProjectCreate
+    from gpuaas.contracts.http.ssh_keys import SshKeyAdd
     from gpuaas.contracts.permissions import PlatformRole
     from gpuaas.domains.identity.orgs.service import org_create
     from gpuaas.domains.identity.projects.service import project_create
+    from gpuaas.domains.identity.ssh_keys.service import ssh_key_add
     from gpuaas.domains.identity.users.service import platform_role_grant, user_ensure
     from gpuaas.domains.issuer.accounts.service import account_ensure
 
@@ -98,3 +100,5 @@ async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str) -> None:
         wanted = ProjectCreate(name="first-project", title="First project")
         await project_create(tx, org.id, wanted, max_projects=1)
         await tx.enter_platform()
+        if ssh_key:
+            await ssh_key_add(tx, user.id, SshKeyAdd(public_key=ssh_key, name="demo"), max_keys=1)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from gpuaas.contracts.http.allocations import AllocationExplained, Explanation, Isolation
+from gpuaas.contracts.policy_keys import Value
 from gpuaas.domains.allocations.explaining.facts import Facts
 from gpuaas.domains.allocations.explaining.wording import about, at, lasting, listed, money, number, sentence, until
 from gpuaas.domains.allocations.states import HOLDS_SLOTS, LIVE, S
@@ -15,7 +16,7 @@ Answer = Callable[[Facts], str]
 """Empty: the question does not fit."""
 _HOUR = 3600
 _FAILED: dict[str, str] = {
-    "cancelled": "It was not an accident: ask again whenever you like.",
+    "cancelled": "Ask again whenever you like.",
     "health_proof_failed": "The GPUs that failed are in quarantine, so the next request gets others: ask again.",
     "node_not_ready": "The node stopped being sold at that moment: ask again, and another is chosen.",
     "capacity_lost": "Its GPUs were taken out of sale at that moment: ask again.",
@@ -190,27 +191,41 @@ def if_unused(facts: Facts) -> str:
         return ""
     since = facts.allocation.idle_since
     idle = "" if since is None else f"Its GPUs have not been used for {lasting(facts.now - since)}. "
-    return idle + _with(facts, "", "allocations.idle_reclaim")
+    if _value(facts, "allocations.idle_reclaim"):
+        warned = lasting(timedelta(minutes=int(_value(facts, "allocations.idle_minutes"))))
+        grace = lasting(timedelta(minutes=int(_value(facts, "allocations.idle_grace_minutes"))))
+        what = f"After {warned} without use its people are warned, and {grace} later it is released."
+    else:
+        what = "It is kept all the same."
+    return _with(facts, idle + what, "allocations.idle_reclaim")
 
 
 def if_the_node_is_lost(facts: Facts) -> str:
-    return _with(facts, "", "allocations.node_lost_action") if facts.shown.state is S.ACTIVE else ""
+    if facts.shown.state is not S.ACTIVE:
+        return ""
+    ends = _value(facts, "allocations.node_lost_action") == "end"
+    what = "It is released." if ends else "It waits for its node, degraded, and works again when the node is back."
+    return _with(facts, what, "allocations.node_lost_action")
 
 
 def how_long_it_may_wait(facts: Facts) -> str:
-    return _with(facts, "", "allocations.queue_hours") if facts.shown.state is S.REQUESTED else ""
+    if facts.shown.state is not S.REQUESTED:
+        return ""
+    return _with(facts, "Until its time in the queue is over; then it fails.", "allocations.queue_hours")
 
 
 # what it is ----------------------------------------------------------------------------------------------------------
 def what_it_costs(facts: Facts) -> str:
     it = facts.shown
+    if it.state is S.FAILED:
+        return "Nothing: it was never active."
     gpus = it.gpu_count * it.node_count
     each = money(it.currency, it.micros_per_gpu_hour)
     since = "" if facts.price_from is None else f", the price of {it.sku_name} since {at(facts.price_from)}"
     total = "" if gpus == 1 else f", {money(it.currency, it.micros_per_gpu_hour * gpus)} for its {gpus}"
     price = f"{each} per GPU-hour{since}{total}. That price stays for as long as it lasts."
     if it.active_at is None:
-        return f"Nothing so far: it was never active. {price}" if it.state is S.FAILED else f"Nothing yet. {price}"
+        return f"Nothing yet. {price}"
     end = it.release_requested_at or facts.now
     seconds = max((end - it.active_at).total_seconds(), 0)
     owed = int(it.micros_per_gpu_hour * gpus * seconds / _HOUR)
@@ -237,6 +252,8 @@ def how_it_is(facts: Facts) -> str:
 
 
 def how_it_is_isolated(facts: Facts) -> str:
+    if facts.shown.state not in LIVE:
+        return ""
     if facts.allocation.isolation is Isolation.FULL_REIMAGE:
         model = "By whole nodes that are set up anew after each tenant (full-reimage)."
     else:
@@ -248,7 +265,11 @@ def how_it_is_isolated(facts: Facts) -> str:
 
 
 def _with(facts: Facts, text: str, key: str) -> str:
-    return f"{text} {facts.policies.get(key, '')}".strip()
+    return f"{text} {facts.policies[key].sentence}"
+
+
+def _value(facts: Facts, key: str) -> Value:
+    return facts.policies[key].value
 
 
 _QUESTIONS: tuple[tuple[str, Answer], ...] = (

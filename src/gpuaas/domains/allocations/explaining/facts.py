@@ -5,7 +5,15 @@ from datetime import datetime
 import msgspec
 
 from gpuaas.contracts.http.allocations import QueuePlace
+from gpuaas.contracts.policy_keys import Value
 from gpuaas.domains.allocations.models import Allocation, Shown, ShownGpu
+
+
+class PolicyHere(msgspec.Struct, frozen=True):
+    """What holds of a policy in the allocation's project, and where that comes from, as a sentence."""
+
+    value: Value
+    sentence: str
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +26,5 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     price_from: datetime | None
     """Since when the price it was made at held for its SKU; None: it cannot be told any more."""
     certificates: int
-    policies: dict[str, str]
-    """By key: its value here and where that comes from, as a sentence."""
+    policies: dict[str, PolicyHere]
     now: datetime

@@ -5,7 +5,7 @@ from gpuaas.contracts.policy_keys import POLICY_KEYS, Level
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.certificates import service as certificates
 from gpuaas.domains.allocations.explaining.answers import explained
-from gpuaas.domains.allocations.explaining.facts import Facts
+from gpuaas.domains.allocations.explaining.facts import Facts, PolicyHere
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.domains.allocations.states import S
@@ -21,6 +21,8 @@ POLICIES = (
     "allocations.isolation",
     "allocations.lifetime_hours_max",
     "allocations.idle_reclaim",
+    "allocations.idle_minutes",
+    "allocations.idle_grace_minutes",
     "allocations.node_lost_action",
     "allocations.queue_hours",
 )
@@ -43,9 +45,7 @@ async def allocation_explain(tx: Tx, policy: PolicyReader, allocation: Allocatio
     return explained(facts)
 
 
-async def _policies(tx: Tx, allocation: Allocation) -> dict[str, str]:
+async def _policies(tx: Tx, allocation: Allocation) -> dict[str, PolicyHere]:
     layers = await policies.policy_all_layers(tx, Place(allocation.org_id, allocation.project_id))
-    return {
-        name: explanation(POLICY_KEYS[name], layers[name], Level.PROJECT, names_staff=False).sentence
-        for name in POLICIES
-    }
+    told = {name: explanation(POLICY_KEYS[name], layers[name], Level.PROJECT, names_staff=False) for name in POLICIES}
+    return {name: PolicyHere(found.value, found.sentence) for name, found in told.items()}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 MAX_LISTED = 8
 _MICROS = 1_000_000
@@ -14,16 +15,15 @@ def at(instant: datetime) -> str:
 
 
 def lasting(span: timedelta) -> str:
-    """In its two largest units: '3 hours', '1 day 4 hours', '20 seconds'."""
-    left = max(int(span.total_seconds()), 0)
-    told: list[str] = []
-    for seconds, unit in _SPANS:
-        count, left = divmod(left, seconds)
-        if count:
-            told.append(number(count, unit))
-        if len(told) == 2 or (told and not count):  # noqa: PLR2004 # more would be read by nobody
-            break
-    return " ".join(told) or "less than a second"
+    """In its two largest units: '3 hours', '1 day 4 hours', '20 seconds'. Rounded, so that a day less a second is a
+    day."""
+    left = max(round(span.total_seconds()), 0)
+    for (size, unit), (smaller, name) in pairwise(_SPANS):
+        if round(left / smaller) * smaller < size:
+            continue
+        count, more = divmod(round(left / smaller), size // smaller)
+        return f"{number(count, unit)} {number(more, name)}" if more else number(count, unit)
+    return number(left, "second") if left else "less than a second"
 
 
 def until(instant: datetime, now: datetime) -> str:

@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 
-from gpuaas.client import artifacts, fleet, identity, inventory
+from gpuaas.client import allocations, artifacts, fleet, identity, inventory
 from gpuaas.client.api import Api
 from gpuaas.client.call import Call
 from gpuaas.client.errors import ClientError
+from gpuaas.contracts.http.allocations import AllocationQuery
 from gpuaas.contracts.http.artifacts import ArtifactListQuery, ArtifactState
 from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.http.inventory import SkuQuery
@@ -166,6 +167,8 @@ def _values(run: Run, argument: Argument) -> Iterable[tuple[str, str]]:
         return [(key.name, key.description) for key in POLICY_KEYS.values()]
     if argument.completes == "context":
         return [(name, context.url) for name, context in run.config_file.read().contexts.items()]
+    if argument.completes == "allocation":
+        return [(name, "") for name in _allocation_words(run)]
     if argument.completes in _OF_THE_FLEET:
         return [(name, "") for name in _fleet_words(run, argument.completes)]
     known = _names(run)
@@ -189,6 +192,22 @@ def _fleet_words(run: Run, kind: str) -> list[str]:
         ),
     }
     call: Call[Page[Any]] = asked[kind]()
+    word: Callable[[Any], str] = lambda one: one.version if kind == "agent_version" else one.name  # noqa: E731
+    return _words(run, kind, lambda api: [word(one) for one in api.items(call)])
+
+
+def _allocation_words(run: Run) -> list[str]:
+    """Names of the project's live allocations."""
+    try:
+        project_id = names.project(run, None)
+    except (ClientError, Stop):
+        return []
+    call = allocations.allocation_list(project_id, AllocationQuery(live=True, limit=MAX_LIMIT))
+    return _words(run, f"allocation-{project_id}", lambda api: [one.name for one in api.send(call).items], seconds=5)
+
+
+def _words(run: Run, kind: str, ask: Callable[[Api], list[str]], *, seconds: int = _FRESH_SECONDS) -> list[str]:
+    """Remembered for a while; asked for with a second's patience; an old answer rather than none."""
     path = run.environment.cache_directory / f"names-{kind}.json"
     old = Words(0, run.url, [])
     try:
@@ -196,15 +215,15 @@ def _fleet_words(run: Run, kind: str) -> list[str]:
         old = read if read.url == run.url else old
     except (OSError, msgspec.MsgspecError):
         pass
-    if clock.epoch_s() - old.at < _FRESH_SECONDS:
+    if clock.epoch_s() - old.at < seconds:
         return old.words
     try:
         with Api(run.url, run.credentials, timeout_seconds=_ASK_SECONDS, tries=1) as api:
-            found = [one.version if kind == "agent_version" else one.name for one in api.items(call)]
+            found = ask(api)[:_MAX_NAMES]
     except (ClientError, Stop):
         return old.words
-    _remember(path, Words(clock.epoch_s(), run.url, found[:_MAX_NAMES]))
-    return found[:_MAX_NAMES]
+    _remember(path, Words(clock.epoch_s(), run.url, found))
+    return found
 
 
 class Words(msgspec.Struct, frozen=True):

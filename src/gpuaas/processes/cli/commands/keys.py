@@ -36,10 +36,10 @@ def key_list(run: Run, *, limit: int, all: bool) -> None:
     examples=["gpuaas keys add ~/.ssh/id_ed25519.pub", "ssh-add -L | head -1 | gpuaas keys add - --name laptop"],
 )
 def key_add(run: Run, *, file: str, name: str | None) -> None:
-    run.show(identity.ssh_key_add(SshKeyAdd(public_key=_read(file), name=name)), _COLUMNS)
+    run.show(identity.ssh_key_add(SshKeyAdd(public_key=read_public_key(file), name=name)), _COLUMNS)
 
 
-def _read(file: str) -> str:
+def read_public_key(file: str) -> str:
     try:
         if file == "-":
             content = sys.stdin.read(_MAX_BYTES)

@@ -7,7 +7,7 @@ from gpuaas.client.api import Api, decode
 from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.admin import Verification, VerifyQuery
 from gpuaas.contracts.http.sessions import CredentialRevoke
-from gpuaas.processes.cli.commands import ops_dead_letters, ops_faults, ops_fleet, ops_orphans, ops_users
+from gpuaas.processes.cli.commands import flows, ops_dead_letters, ops_faults, ops_fleet, ops_orphans, ops_users
 from gpuaas.processes.cli.commands.audit import instant
 from gpuaas.processes.cli.declare import REASON, YES, Argument, Group, number
 from gpuaas.processes.cli.failures import Stop
@@ -20,6 +20,7 @@ GROUP.children["dead-letters"] = ops_dead_letters.GROUP
 GROUP.children["users"] = ops_users.USERS
 GROUP.children["issuer"] = ops_users.ISSUER
 GROUP.children |= ops_fleet.GROUP.children
+GROUP.children["flows"] = flows.GROUP
 GROUP.children["orphans"] = ops_orphans.GROUP
 GROUP.children["faults"] = ops_faults.GROUP
 
