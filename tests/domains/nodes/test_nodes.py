@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from gpuaas.kit.ids import new_id
-from tests.every.node_examples import signing_request
+from tests.support.certificates import new_key, request_for
 from tests.support.fleet import EVERYTHING, SKU, Agent, Fleet
 from tests.support.people import at_once, found, refusal
 
 
 async def enrol(fleet: Fleet, token: str, csr: str = "", key: str = "") -> Any:
-    body = {"token": token, "csr": csr or signing_request(), "agent_version": "0.1.0"}
+    body = {"token": token, "csr": csr or request_for(new_key()), "agent_version": "0.1.0"}
     return await fleet.city.ask(None, "POST", "/nodes/enrol", body, key=key)
 
 
@@ -33,7 +33,7 @@ async def test_the_printed_command_enrols_a_node_once(fleet: Fleet):
 
 
 async def test_an_enrolment_whose_answer_was_lost_can_be_repeated_with_its_key(fleet: Fleet):
-    made, csr, key = await fleet.created(), signing_request(), new_id().hex
+    made, csr, key = await fleet.created(), request_for(new_key()), new_id().hex
     first = found(await enrol(fleet, made["token"], csr, key), 201)
     again = await enrol(fleet, made["token"], csr, key)
     assert again.headers["idempotency-replayed"] == "true"
