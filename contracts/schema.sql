@@ -208,6 +208,7 @@ END $$;
 
 CREATE FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) RETURNS TABLE(slot_id uuid, hold_id uuid, node_id uuid, serial text, held_at timestamp with time zone)
     LANGUAGE plpgsql
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
 DECLARE got uuid[];
