@@ -4,12 +4,14 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import agents, api, relay, start
+from bench import agents, api, flows, placement, relay, start
 from bench.figures import Figure, table
 
 GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
     "agents": agents.run,
     "api": api.run,
+    "flows": flows.run,
+    "placement": placement.run,
     "relay": relay.run,
     "start": start.run,
 }

@@ -4,10 +4,12 @@ Always holds: one executor acts on a run at a time, and one whose lease ran out 
 step that fails is tried within its budget, then what was passed is taken back, newest first, or surrendered."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from prometheus_client import Counter
 
 from gpuaas.contracts.events.provisioning import FlowEnded
@@ -15,7 +17,7 @@ from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.runs import service as runs
 from gpuaas.domains.runs.models import HINT, Outcome, Progress, Run
 from gpuaas.domains.runs.states import OPEN
-from gpuaas.flows.story import Again, Flow, Scene, StepFailed, Wait
+from gpuaas.flows.story import Again, Call, Flow, Scene, Step, StepFailed
 from gpuaas.infra.postgres.database import AGAIN, AWAY, Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit import log, trace
@@ -30,15 +32,15 @@ PAUSE_SECONDS = (0.1, 30.0)
 MAX_ERROR = 500
 ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
 ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
-Probe = Callable[[str, Run], Awaitable[None]]
-"""Called around each commit with `before` and `after`: where tests let a worker die."""
+Probe = Callable[[str, Run, list[str]], Awaitable[None]]
+"""Called around each commit with `before` and `after` and the steps in it: where tests let a worker die."""
 
 
 class NotOurs(Exception):
     """Another worker has the run: nothing of this attempt counts."""
 
 
-async def _unprobed(moment: str, run: Run) -> None: ...
+async def _unprobed(moment: str, run: Run, steps: list[str]) -> None: ...
 
 
 class Executor:
@@ -103,20 +105,15 @@ class Executor:
         """Step by step, until it waits, ends, or is not ours any more."""
         log.correlation_id.set(run.correlation_id)
         trace.enter(run.traceparent)
-        number, going = 0, True
+        numbers, going = itertools.count(1), True
         while going and run.state in OPEN:
-            number += 1
             try:
                 async with asyncio.timeout(self._lease * 0.8):
-                    run, going = await self._attempt(run, number)
+                    run, going = await self._attempt(run, next(numbers))
             except NotOurs:
                 return
-            except (*AWAY, *AGAIN, Unavailable) as error:
-                # Whether the commit arrived is not known: whoever takes the run next reads where it stands.
-                log.get_logger().warning("a flow is interrupted", kind=run.kind, step=run.step, reason=str(error)[:200])
-                return
-            except Exception as error:  # noqa: BLE001 # ours: the lease ends it, another attempt follows
-                log.get_logger().error("a flow cannot go on", kind=run.kind, step=run.step, exc_info=error)
+            except Exception as error:  # noqa: BLE001 # whether it was committed is not known: the next reads where it stands
+                log.get_logger().error("a flow is interrupted", kind=run.kind, step=run.step, exc_info=error)
                 return
 
     async def _attempt(self, run: Run, number: int) -> tuple[Run, bool]:
@@ -132,39 +129,53 @@ class Executor:
         except (Again, Fault) as error:
             return await self._again(flow, run, number, getattr(error, "code", "again"), str(error))
         except Exception as error:  # noqa: BLE001 # a step of ours that breaks has its budget too
-            log.get_logger().error("a step failed", kind=run.kind, step=run.step, exc_info=error)
             return await self._again(flow, run, number, "internal", f"{type(error).__name__}: {error}")
 
-    async def _forward(self, flow: Flow, run: Run, number: int) -> tuple[Run, bool]:
-        step = flow.at(run)
-        fresh = step.name != run.step
+    async def _forward(self, flow: Flow, run: Run, number: int, *, alone: bool = False) -> tuple[Run, bool]:
+        """As many steps as pass without waiting, in one commit; where one of them fails, those before it are committed
+        first, so that it fails alone."""
+        following: Step | None = flow.at(run)
         if run.cancel_requested_at is not None:
             raise StepFailed("cancelled", run.cancel_reason)
-        if run.late and not fresh:
-            raise StepFailed("deadline", f"{step.name} was not done within {step.deadline}")
-        outcome = None
-        if step.call is not None:
-            async with self._db.read(_sight(run)) as tx:
-                loaded = await step.call.load(self._scene(flow, run, tx))
-            outcome = await step.call.act(self._parts, loaded)
-        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
-            scene = self._scene(flow, run, tx, outcome)
-            waits = await step.do(scene)
-            passed = run.passed if waits else [*run.passed, step.name]
-            following = step if waits else flow.after(passed)
-            at = self._moved(flow, run, scene, waits)
-            at = msgspec.structs.replace(
-                at,
-                state=FlowState.DONE if following is None else FlowState.FORWARD,
-                step=step.name if following is None else following.name,
-                passed=passed,
-                error_code="",
-                error="",
-                step_seconds=following.deadline.total_seconds() if following and (fresh or not waits) else None,
-            )
-            after = await self._progress(tx, run, at, number)
-        await self._probe("after", run)
+        if run.late and following and following.name == run.step:
+            raise StepFailed("deadline", f"{run.step} was not done within {following.deadline}")
+        outcome = await self._call(flow, run, following.call) if following and following.call else None
+        names: list[str] = []
+        passed, waits, tried = run.passed, None, False
+        try:
+            async with self._db.transaction(Sight(run.org_id or PLATFORM), f"flow:{run.kind}") as tx:
+                scene = self._scene(flow, run, tx, outcome)
+                while following and not waits and (not names or not (alone or following.call)):
+                    names.append(following.name)
+                    waits = await following.do(scene)
+                    passed = passed if waits else [*passed, following.name]
+                    following = following if waits else flow.after(passed)
+                tried = True
+                at = self._standing(run, flow, "", "", Outcome.WAITS if waits else Outcome.PASSED)
+                moved = following is not None and following.name != run.step
+                at = replace(
+                    at,
+                    attempted=names,
+                    state=FlowState.FORWARD if following else FlowState.DONE,
+                    step=following.name if following else names[-1],
+                    passed=passed,
+                    attempt=0 if moved else at.attempt,
+                    memo=scene.memo,
+                    wait_seconds=waits.seconds if waits else 0.0,
+                    step_seconds=following.deadline.total_seconds() if following and moved else None,
+                )
+                after = await self._progress(tx, run, at, number)
+        except Exception:
+            if tried or len(names) < 2:
+                raise
+            return await self._forward(flow, run, number, alone=True)
+        await self._probe("after", run, names)
         return after, not waits
+
+    async def _call(self, flow: Flow, run: Run, call: Call) -> Any:
+        async with self._db.read(Sight(run.org_id or PLATFORM)) as tx:
+            loaded = await call.load(self._scene(flow, run, tx))
+        return await call.act(self._parts, loaded)
 
     async def _undo(self, flow: Flow, run: Run, number: int) -> tuple[Run, bool]:
         undo = flow.undo_of(run.step)
@@ -172,24 +183,20 @@ class Executor:
             raise StepFailed("not_undoable", f"{run.step} cannot be taken back")
         if run.late:
             raise StepFailed("deadline", f"{run.step} was not taken back in time")
-        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+        async with self._db.transaction(Sight(run.org_id or PLATFORM), f"flow:{run.kind}") as tx:
             scene = self._scene(flow, run, tx)
             waits = await undo(scene)
-            at = self._moved(flow, run, scene, waits)
+            at = self._standing(run, flow, run.error_code, run.error, Outcome.WAITS if waits else Outcome.PASSED)
+            wait = waits.seconds if waits else 0.0
+            at = replace(at, memo=scene.memo, wait_seconds=wait, detail="")
             if not waits:
                 step = run.passed[-1] if run.passed else run.step
                 state = FlowState.UNDOING if run.passed else FlowState.UNDONE
                 seconds = _undo_seconds(flow, step)
-                at = msgspec.structs.replace(at, state=state, step=step, passed=run.passed[:-1], step_seconds=seconds)
+                at = replace(at, state=state, step=step, passed=run.passed[:-1], step_seconds=seconds)
             after = await self._progress(tx, run, at, number)
-        await self._probe("after", run)
+        await self._probe("after", run, [run.step])
         return after, not waits
-
-    def _moved(self, flow: Flow, run: Run, scene: Scene, waits: Wait | None) -> Progress:
-        """An attempt that went well: it passed, or waits where it stands."""
-        at = self._standing(run, flow, run.error_code, run.error, Outcome.WAITS if waits else Outcome.PASSED)
-        wait = waits.seconds if waits else 0.0
-        return msgspec.structs.replace(at, memo=scene.memo, wait_seconds=wait, detail="")
 
     # when it does not work -------------------------------------------------------------------------------------------
     async def _again(self, flow: Flow, run: Run, number: int, code: str, reason: str) -> tuple[Run, bool]:
@@ -198,11 +205,10 @@ class Executor:
         budget = (step.attempts if forward else step.undo_attempts) if step else 1
         if run.attempt + 1 >= budget or run.late:
             return await self._failed(flow, run, number, StepFailed(code, reason))
-        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+        async with self._db.transaction(Sight(run.org_id or PLATFORM), f"flow:{run.kind}") as tx:
             at = self._standing(run, flow, code, reason, Outcome.AGAIN)
-            if forward and step is not None and run.step != step.name:
-                seconds = step.deadline.total_seconds()
-                at = msgspec.structs.replace(at, step=step.name, step_seconds=seconds)
+            if forward and step and run.step != step.name:
+                at = replace(at, step=step.name, step_seconds=step.deadline.total_seconds())
             return await self._progress(tx, run, at, number), False
 
     async def _failed(self, flow: Flow, run: Run, number: int, failure: StepFailed) -> tuple[Run, bool]:
@@ -210,15 +216,14 @@ class Executor:
         step = flow.at(run).name if run.state is FlowState.FORWARD else run.step
         turned = run.state is FlowState.UNDOING
         code, reason = (run.error_code, run.error) if turned else (failure.code, str(failure))
-        async with self._db.transaction(_sight(run), f"flow:{run.kind}") as tx:
+        async with self._db.transaction(Sight(run.org_id or PLATFORM), f"flow:{run.kind}") as tx:
             at = self._standing(run, flow, code, reason, Outcome.FAILED)
             if not turned:
-                seconds = _undo_seconds(flow, step)
-                at = msgspec.structs.replace(at, state=FlowState.UNDOING, step=step, step_seconds=seconds)
+                at = replace(at, state=FlowState.UNDOING, step=step, step_seconds=_undo_seconds(flow, step))
             else:
                 scene = self._scene(flow, run, tx)
                 await flow.surrender(scene)
-                at = msgspec.structs.replace(at, state=FlowState.SURRENDERED, memo=scene.memo, detail=str(failure))
+                at = replace(at, state=FlowState.SURRENDERED, memo=scene.memo, detail=str(failure))
             return await self._progress(tx, run, at, number), True
 
     def _standing(self, run: Run, flow: Flow, code: str, reason: str, outcome: Outcome) -> Progress:
@@ -226,7 +231,7 @@ class Executor:
         reason = log.scrub_text(reason)[:MAX_ERROR]
         attempts = {Outcome.AGAIN: run.attempt + 1, Outcome.WAITS: run.attempt}
         return Progress(
-            attempted=flow.at(run).name if run.state is FlowState.FORWARD else run.step,
+            attempted=[flow.at(run).name if run.state is FlowState.FORWARD else run.step],
             state=run.state,
             step=run.step,
             passed=run.passed,
@@ -242,7 +247,7 @@ class Executor:
         )
 
     async def _progress(self, tx: Tx, run: Run, at: Progress, number: int) -> Run:
-        await self._probe("before", run)
+        await self._probe("before", run, at.attempted)
         ended = at.state not in OPEN
         goes_on = not ended and at.outcome in (Outcome.PASSED, Outcome.FAILED)
         after = await runs.progress(tx, run, at, number=number, keep=goes_on, lease_seconds=self._lease)
@@ -272,10 +277,6 @@ def pause(attempt: int) -> float:
 def _memo(flow: Flow, run: Run) -> dict[str, Any]:
     memo: dict[str, Any] = msgspec.json.decode(run.memo)
     return flow.upgrade(run.version, memo) if run.step and run.version != flow.version else memo
-
-
-def _sight(run: Run) -> Sight:
-    return Sight(run.org_id or PLATFORM)
 
 
 def _undo_seconds(flow: Flow, name: str) -> float:

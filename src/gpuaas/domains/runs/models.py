@@ -57,8 +57,8 @@ class Outcome(StrEnum):
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """Where a run stands after an attempt, and what the attempt came to."""
 
-    attempted: str
-    """The step that was tried, or taken back."""
+    attempted: list[str]
+    """The steps that were tried, or the one taken back: all but the last passed."""
     state: FlowState
     step: str
     passed: list[str]

@@ -35,10 +35,10 @@ WHERE id < $1 AND ($2::text IS NULL OR state = $2) AND ($3::text IS NULL OR kind
 ORDER BY id DESC LIMIT $5
 """
 ATTEMPTS = """
-SELECT * FROM (
-    SELECT direction, step, outcome, detail, worker, at FROM flow_attempts
+SELECT direction, step, outcome, detail, worker, at FROM (
+    SELECT direction, step, outcome, detail, worker, at, fence, number FROM flow_attempts
     WHERE run_id = $1 ORDER BY fence DESC, number DESC LIMIT $2) AS last
-ORDER BY at, outcome
+ORDER BY fence, number
 """
 TAKE = f"""
 UPDATE flow_runs r SET lease_owner = $1, lease_until = now() + make_interval(secs => $2), fence = fence + 1
@@ -66,7 +66,9 @@ WITH moved AS (
     RETURNING *
 ), noted AS (
     INSERT INTO flow_attempts (run_id, fence, number, direction, step, outcome, detail, worker)
-    SELECT id, fence, $18, $19, $20, $21, $22, lease_owner FROM moved
+    SELECT m.id, m.fence, $18 * 100 + t.nth, $19, t.step, CASE WHEN t.nth = cardinality($20) THEN $21 ELSE 'passed' END,
+        CASE WHEN t.nth = cardinality($20) THEN $22 ELSE '' END, m.lease_owner
+    FROM moved m, unnest($20::text[]) WITH ORDINALITY AS t (step, nth)
 )
 SELECT {_ROW} FROM moved
 """
