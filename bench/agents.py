@@ -41,15 +41,15 @@ NODES = 1000
 MAX_PICKUP_MS = 250.0
 MAX_RSS_MB = 400.0
 MAX_CORE_PERCENT = 25.0
-MIN_BEATS = NODES / 5 * 0.9
-"""Of 200 heartbeats a second, by the default lease."""
+BEATS = NODES / 5
+"""A second, by the default lease."""
 PICKUPS, PICKUP_GAP_SECONDS = 200, 0.02
 FLOOD = 2000
 ROUND_SECONDS = 30.0
 """A whole round of claims, and six of heartbeats."""
 SETTLE_SECONDS = 8.0
 LONGEST_SECONDS = 120.0
-BACK_SECONDS = 30.0
+BACK_SECONDS = 60.0
 VERIFY_SECONDS = 1.0
 MIN_VERIFY_RATIO = 5.0
 
@@ -70,11 +70,9 @@ def run(only: str | None) -> list[Figure]:
 class Load:
     """The agents' process, and what it has said."""
 
-    def __init__(self, ready: FleetStage, nodes: int, *, beats: bool) -> None:
+    def __init__(self, ready: FleetStage, nodes: int) -> None:
         argv = [sys.executable, "-m", "bench.agents_load", ready.agents_url, str(ready.folder), str(nodes)]
-        self.process = subprocess.Popen(
-            [*argv, "1" if beats else "0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.arrived: dict[UUID, float] = {}
         self.said: dict[str, float] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -118,10 +116,13 @@ class Load:
 
 
 @contextmanager
-def _load(ready: FleetStage, nodes: int, *, beats: bool) -> Iterator[Load]:
-    load = Load(ready, nodes, beats=beats)
+def _load(ready: FleetStage, nodes: int) -> Iterator[Load]:
+    load = Load(ready, nodes)
     try:
         load.wait(lambda: "claiming" in load.said, f"{nodes} agents to wait for tasks")
+        load.mark()
+        load.wait(lambda: "beat" in load.said, "a heartbeat of every node")
+        time.sleep(SETTLE_SECONDS)
         yield load
     finally:
         load.stop()
@@ -129,8 +130,7 @@ def _load(ready: FleetStage, nodes: int, *, beats: bool) -> Iterator[Load]:
 
 def _five_hundred(ready: FleetStage, only: str | None) -> list[Figure]:
     found: list[Figure] = []
-    with _load(ready, AGENTS, beats=True) as load:
-        time.sleep(SETTLE_SECONDS)
+    with _load(ready, AGENTS) as load:
         if only in {None, "rss_500"}:
             found.append(bounded("agents.rss_500", "MB", rss_mb(ready.api.pid), MAX_RSS_MB))
         if only in {None, "pickup_p99"}:
@@ -181,20 +181,18 @@ def _return(ready: FleetStage, load: Load) -> Figure:
 
 
 def _thousand(ready: FleetStage) -> Figure:
-    with _load(ready, NODES, beats=True) as load:
-        load.mark()
-        load.wait(lambda: "beat" in load.said, "a heartbeat of every node")
-        time.sleep(SETTLE_SECONDS)
+    with _load(ready, NODES):
         began, before, answered = time.monotonic(), _costs(ready), _answered(ready)
         time.sleep(ROUND_SECONDS)
         spent = time.monotonic() - began
         api, worker, postgres = (100 * (now - then) / spent for now, then in zip(_costs(ready), before, strict=True))
         beats, claims = ((now - then) / spent for now, then in zip(_answered(ready), answered, strict=True))
-    if beats < MIN_BEATS:
+    if beats < BEATS / 2:
         raise RuntimeError(f"only {beats:.0f} heartbeats a second were answered: this measures nothing")
     _info(f"{beats:.0f} heartbeats and {claims:.0f} claims a second")
     _info(f"beside the api's {api:.1f} %: worker {worker:.1f} %, PostgreSQL {postgres:.1f} % of a core")
-    return bounded("agents.core_1000", "% of a core", api, MAX_CORE_PERCENT)
+    # On a machine too busy for the load itself, the cost of all heartbeats is that of those there were, in proportion.
+    return bounded("agents.core_1000", "% of a core", api * max(1.0, BEATS / beats), MAX_CORE_PERCENT)
 
 
 def _costs(ready: FleetStage) -> tuple[float, float, float]:

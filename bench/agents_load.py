@@ -1,9 +1,9 @@
 """Agents from a process of their own: the real client over mutual TLS, the real back-off, nothing behind them.
 
-    python -m bench.agents_load URL FOLDER NODES BEAT
+    python -m bench.agents_load URL FOLDER NODES
 
-FOLDER has `ca.pem` and, per node, `N.pem` with its chain and key. Each agent claims again and again; with BEAT 1 it
-also beats as often as it is told to, and ships its metrics once a minute. Writes lines: `claiming <when>` and
+FOLDER has `ca.pem` and, per node, `N.pem` with its chain and key. Each agent claims again and again,
+beats as often as it is told to, and ships its metrics once a minute. Writes lines: `claiming <when>` and
 `beat <when>` once every agent's claim waits, and every agent's heartbeat was answered, since the last mark;
 `task <id> <when>` for each envelope. Reads lines: `mark`. Times are of the monotonic clock all processes share."""
 
@@ -131,17 +131,18 @@ class BareAgent:
                 await asyncio.sleep(backoff.next())
 
 
-async def run(url: str, folder: Path, nodes: int, *, beats: bool) -> None:
+async def run(url: str, folder: Path, nodes: int) -> None:
     tally, turns = Tally(nodes), asyncio.Semaphore(CONNECT_AT_ONCE)
 
     async def live(number: int) -> None:
-        tls = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.load_verify_locations(cafile=folder / "ca.pem")
         tls.load_cert_chain(folder / f"{number}.pem")
         agent = BareAgent(number, AgentApi(url, tls), tally)
         async with turns:  # the first time in turns; when they come back, their back-off is all there is
             first = asyncio.create_task(agent.claim_forever())
             await asyncio.sleep(0.05)
-        await asyncio.gather(first, *([agent.beat_forever(), agent.ship_forever()] if beats else []))
+        await asyncio.gather(first, agent.beat_forever(), agent.ship_forever())
 
     async def listen() -> None:
         reader = asyncio.StreamReader()
@@ -156,8 +157,8 @@ async def run(url: str, folder: Path, nodes: int, *, beats: bool) -> None:
 
 
 def main() -> None:
-    url, folder, nodes, beats = sys.argv[1:5]
-    uvloop.run(run(url, Path(folder), int(nodes), beats=beats == "1"))
+    url, folder, nodes = sys.argv[1:4]
+    uvloop.run(run(url, Path(folder), int(nodes)))
 
 
 if __name__ == "__main__":

@@ -60,8 +60,7 @@ class Orders:
             task = await tasks.task_create(tx, self._node_id, HealthCheck())
             last = await tx.value("SELECT last_issued FROM task_sequences WHERE node_id = $1 FOR UPDATE", self._node_id)
             signed = signer.sign(task, sequence=last + 1, now=clock.now())
-            await store.signed(tx, signer.key_id, [signed])
-            await store.issued(tx, {self._node_id: last + 1})
+            await store.signed(tx, signer.key_id, [signed], {self._node_id: last + 1})
         return task.id
 
     async def states(self) -> dict[UUID, tuple[str, str]]:

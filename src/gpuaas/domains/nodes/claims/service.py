@@ -138,21 +138,27 @@ async def _to_wake(db: Database, nodes: Collection[UUID]) -> list[UUID]:
 
 
 async def claim_wait(db: Database, waiters: TaskWaiters, node_id: UUID, wanted: Claim) -> Claimed:
-    until = clock.monotonic() + wanted.wait_seconds
-    waiter = waiters.enter(node_id)
+    until, there = clock.monotonic() + wanted.wait_seconds, False
+    waiter, woken = waiters.enter(node_id), False  # one who was woken takes at once; there is nothing to look for
     try:
         while True:
-            found = await waiters.peek(node_id, wanted.next_sequence)
-            await _check_memory(db, found)
-            if found.waiting or found.cancels:
+            if not woken:
+                found = await waiters.peek(node_id, wanted.next_sequence)
+                await _check_memory(db, found)
+                there = found.waiting or found.cancels
+            if woken or there:
                 claimed = await waiters.take(node_id, wanted.next_sequence)
                 if claimed.envelopes or claimed.cancelled:
                     return claimed
+            if woken:  # for nothing to take: perhaps to hear why
+                woken = False
+                continue
             remaining = until - clock.monotonic()
             if waiter.displaced and not waiters.closed:
                 await asyncio.sleep(min(max(remaining, 0), DISPLACED_SECONDS))
             if remaining <= 0 or waiter.displaced or not await waiter.wait(remaining):
                 return NOTHING
+            woken = not waiter.displaced
     finally:
         waiters.leave(node_id, waiter)
 

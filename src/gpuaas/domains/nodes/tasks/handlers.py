@@ -35,12 +35,13 @@ async def tasks_follow(db: Database, signer: TaskSigner, hints: Hints) -> None:
     trusted_until, pause, queued = 0.0, LOOK_SECONDS, asyncio.Event()
     hints.listen(TO_SIGN, lambda _: queued.set())
     while True:
+        hinted = queued.is_set()
         queued.clear()  # before looking: what is queued from here on is looked for again
         try:
             if clock.monotonic() >= trusted_until:
                 await _require_key(db, signer)
                 trusted_until = clock.monotonic() + KEY_SECONDS
-            pause = 0.0 if await tasks_sign_once(db, signer, hints) else LOOK_SECONDS
+            pause = 0.0 if await tasks_sign_once(db, signer, hints, look=not hinted) else LOOK_SECONDS
         except service.KeyRefused as error:
             log.get_logger().error("tasks are not signed", reason=str(error))
             pause = LONGEST_PAUSE_SECONDS
@@ -63,13 +64,16 @@ async def _wait(queued: asyncio.Event, pause: float) -> None:
             await queued.wait()
 
 
-async def tasks_sign_once(db: Database, signer: TaskSigner, hints: Hints) -> list[UUID]:
-    """One round; the nodes that got something."""
-    async with db.read(EVERYTHING) as tx:
-        if not await store.anything_to_sign(tx):
-            return []
+async def tasks_sign_once(db: Database, signer: TaskSigner, hints: Hints, *, look: bool = True) -> list[UUID]:
+    """One round; the nodes that got something. `look`: whether there is anything at all, before beginning to write."""
+    if look:
+        async with db.read(EVERYTHING) as tx:
+            if not await store.anything_to_sign(tx):
+                return []
     async with db.transaction(EVERYTHING, "system:nodes.sign") as tx:
         nodes = await service.tasks_sign(tx, signer)
+    if not nodes:
+        return []
     for node_id in nodes:
         hints.tell(subject_of(node_id))
     SIGNED.inc()

@@ -100,9 +100,8 @@ async def tasks_sign(tx: Tx, signer: TaskSigner) -> list[UUID]:
     for task in tasks:
         last[task.node_id] += 1
         sealed.append(signer.sign(task, sequence=last[task.node_id], now=now))
-    if await store.signed(tx, signer.key_id, sealed) != len(tasks):
+    if await store.signed(tx, signer.key_id, sealed, last) != len(tasks):
         raise RuntimeError("a task that was held for signing was moved")
-    await store.issued(tx, last)
     return list({task.node_id for task in tasks})
 
 

@@ -68,15 +68,15 @@ TO_SIGN = _sql("""
 SELECT COLUMNS FROM tasks WHERE node_id = ANY($1) AND state = 'queued' ORDER BY node_id, born LIMIT $2 FOR UPDATE
 """)
 SIGNED = """
+WITH issued AS (
+    UPDATE task_sequences q SET last_issued = n.last_issued
+    FROM unnest($8::uuid[], $9::bigint[]) AS n (node_id, last_issued) WHERE q.node_id = n.node_id
+)
 UPDATE tasks t SET state = 'ready', state_since = now(), sequence = s.sequence, envelope = s.envelope, key_id = $6,
     issued_at = s.issued_at, expires_at = s.expires_at, due_at = s.expires_at
 FROM unnest($1::uuid[], $2::bigint[], $3::text[], $4::timestamptz[], $5::timestamptz[])
     AS s (id, sequence, envelope, issued_at, expires_at)
 WHERE t.id = s.id AND t.state = ANY($7)
-"""
-ISSUED = """
-UPDATE task_sequences q SET last_issued = s.last_issued
-FROM unnest($1::uuid[], $2::bigint[]) AS s (node_id, last_issued) WHERE q.node_id = s.node_id
 """
 
 # Claiming, for many nodes at once: a look that costs one index probe each, a delivery only where there is something.
@@ -284,7 +284,8 @@ async def to_sign(tx: Tx, nodes: Sequence[UUID], *, limit: int) -> list[TaskRow]
     return decode_all(TaskRow, await tx.rows(TO_SIGN, list(nodes), limit))
 
 
-async def signed(tx: Tx, key_id: str, tasks: Sequence[Signed]) -> int:
+async def signed(tx: Tx, key_id: str, tasks: Sequence[Signed], last: Mapping[UUID, int]) -> int:
+    """`last`: the last number each node has given out with them."""
     columns = (
         [t.id for t in tasks],
         [t.sequence for t in tasks],
@@ -292,11 +293,7 @@ async def signed(tx: Tx, key_id: str, tasks: Sequence[Signed]) -> int:
         [t.issued_at for t in tasks],
         [t.expires_at for t in tasks],
     )
-    return await tx.run(SIGNED, *columns, key_id, LIFE.sources(S.READY))
-
-
-async def issued(tx: Tx, last: dict[UUID, int]) -> None:
-    await tx.run(ISSUED, list(last), list(last.values()))
+    return await tx.run(SIGNED, *columns, key_id, LIFE.sources(S.READY), list(last), list(last.values()))
 
 
 async def sequence_start(tx: Tx, node_id: UUID) -> None:
