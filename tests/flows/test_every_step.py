@@ -107,7 +107,8 @@ async def survive(ground: Ground, flows: dict[FlowKind, Flow], probe: Callable[.
 async def test_a_worker_that_dies_at_a_step_leaves_a_story_that_ends_as_if_nothing_were(
     ground: Ground, kind: FlowKind, name: str, moment: str
 ) -> None:
-    allocation, hit = await begun(ground, kind), []
+    allocation = await begun(ground, kind)
+    hit: list[str] = []
     await survive(ground, FLOWS, dying(kind, name, FlowState.FORWARD, moment, hit, ground))
     assert hit == ["died"]
     ended = await ground.read(allocation.id)
@@ -118,7 +119,8 @@ async def test_a_worker_that_dies_at_a_step_leaves_a_story_that_ends_as_if_nothi
 
 @pytest.mark.parametrize(("kind", "name"), FORWARD, ids=[f"{kind}-{name}" for kind, name in FORWARD])
 async def test_a_step_that_fails_ends_the_story_with_nothing_left(ground: Ground, kind: FlowKind, name: str) -> None:
-    allocation, hit = await begun(ground, kind), []
+    allocation = await begun(ground, kind)
+    hit: list[str] = []
 
     async def fail(scene: Scene) -> None:
         hit.append(name)
@@ -137,7 +139,8 @@ async def test_a_step_that_fails_ends_the_story_with_nothing_left(ground: Ground
 async def test_a_worker_that_dies_while_a_step_is_taken_back_leaves_nothing(
     ground: Ground, kind: FlowKind, name: str, moment: str
 ) -> None:
-    allocation, hit = await begun(ground, kind), []
+    allocation = await begun(ground, kind)
+    hit: list[str] = []
     await survive(ground, turned_round(kind, hit), dying(kind, name, FlowState.UNDOING, moment, hit, ground))
     assert sorted(set(hit)) == ["died", "turned round"]
     assert (await ground.read(allocation.id)).state is FAILS[kind]
@@ -150,7 +153,8 @@ async def test_a_worker_that_dies_while_a_step_is_taken_back_leaves_nothing(
 async def test_an_undo_that_fails_surrenders_and_nobody_is_given_what_is_left(
     ground: Ground, kind: FlowKind, name: str
 ) -> None:
-    allocation, hit = await begun(ground, kind), []
+    allocation = await begun(ground, kind)
+    hit: list[str] = []
 
     async def fail(scene: Scene) -> Wait | None:
         hit.append(name)

@@ -20,7 +20,7 @@ from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.placement import service as placement
-from gpuaas.domains.allocations.watching import Watchers
+from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.reimaging import AgentReimaging
@@ -67,8 +67,8 @@ class NoUpdates:
 class Machine(Agent):
     """A node that does what it is ordered, on a simulated host, with the agent's own hands."""
 
-    host: SimulatedHost = None  # type: ignore[assignment]
-    leases: Leases = None  # type: ignore[assignment]
+    host: SimulatedHost = None  # type: ignore[assignment] # always given
+    leases: Leases = None  # type: ignore[assignment] # always given
     silent: bool = False
     """Cut off: it neither fetches nor tells."""
     done: list[str] = field(default_factory=list)

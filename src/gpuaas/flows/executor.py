@@ -156,7 +156,7 @@ class Executor:
                 at = replace(
                     at,
                     attempted=names,
-                    state=FlowState.FORWARD if following else FlowState.DONE,
+                    to=FlowState.FORWARD if following else FlowState.DONE,
                     step=following.name if following else names[-1],
                     passed=passed,
                     attempt=0 if moved else at.attempt,
@@ -193,7 +193,7 @@ class Executor:
                 step = run.passed[-1] if run.passed else run.step
                 state = FlowState.UNDOING if run.passed else FlowState.UNDONE
                 seconds = _undo_seconds(flow, step)
-                at = replace(at, state=state, step=step, passed=run.passed[:-1], step_seconds=seconds)
+                at = replace(at, to=state, step=step, passed=run.passed[:-1], step_seconds=seconds)
             after = await self._progress(tx, run, at, number)
         await self._probe("after", run, [run.step])
         return after, not waits
@@ -219,11 +219,11 @@ class Executor:
         async with self._db.transaction(Sight(run.org_id or PLATFORM), f"flow:{run.kind}") as tx:
             at = self._standing(run, flow, code, reason, Outcome.FAILED)
             if not turned:
-                at = replace(at, state=FlowState.UNDOING, step=step, step_seconds=_undo_seconds(flow, step))
+                at = replace(at, to=FlowState.UNDOING, step=step, step_seconds=_undo_seconds(flow, step))
             else:
                 scene = self._scene(flow, run, tx)
                 await flow.surrender(scene)
-                at = replace(at, state=FlowState.SURRENDERED, memo=scene.memo, detail=str(failure))
+                at = replace(at, to=FlowState.SURRENDERED, memo=scene.memo, detail=str(failure))
             return await self._progress(tx, run, at, number), True
 
     def _standing(self, run: Run, flow: Flow, code: str, reason: str, outcome: Outcome) -> Progress:
@@ -232,7 +232,7 @@ class Executor:
         attempts = {Outcome.AGAIN: run.attempt + 1, Outcome.WAITS: run.attempt}
         return Progress(
             attempted=[flow.at(run).name if run.state is FlowState.FORWARD else run.step],
-            state=run.state,
+            to=run.state,
             step=run.step,
             passed=run.passed,
             attempt=attempts.get(outcome, 0),
@@ -248,7 +248,7 @@ class Executor:
 
     async def _progress(self, tx: Tx, run: Run, at: Progress, number: int) -> Run:
         await self._probe("before", run, at.attempted)
-        ended = at.state not in OPEN
+        ended = at.to not in OPEN
         goes_on = not ended and at.outcome in (Outcome.PASSED, Outcome.FAILED)
         after = await runs.progress(tx, run, at, number=number, keep=goes_on, lease_seconds=self._lease)
         if after is None:
@@ -259,11 +259,11 @@ class Executor:
         if ended:
             tx.emit(
                 FlowEnded(
-                    run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=at.state, error_code=at.error_code
+                    run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=at.to, error_code=at.error_code
                 ),
                 subject_id=run.id,
             )
-            tx.after_commit(lambda: ENDED.labels(run.kind, at.state).inc())
+            tx.after_commit(lambda: ENDED.labels(run.kind, at.to).inc())
         return after
 
     def _scene(self, flow: Flow, run: Run, tx: Tx, outcome: Any = None) -> Scene:

@@ -23,7 +23,7 @@ from gpuaas.contracts.tasks.catalogue import (
 )
 from gpuaas.contracts.tasks.topology import HostHealth
 from gpuaas.domains.allocations import service as allocations
-from gpuaas.domains.allocations.connecting import accounts_keep
+from gpuaas.domains.allocations.connections.service import accounts_keep
 from gpuaas.domains.allocations.models import Account, Allocation, Hold, HoldState, Proof, login_of
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.registry import service as registry

@@ -9,7 +9,7 @@ import pytest
 
 from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.contracts.http.flows import FlowKind
-from gpuaas.domains.allocations.connecting import accounts_reseal
+from gpuaas.domains.allocations.connections.service import accounts_reseal
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.sealing import FieldSealer
 from gpuaas.kit.ids import new_id
@@ -140,7 +140,8 @@ async def test_a_name_is_taken_while_its_allocation_lives(ground: Ground, machin
 async def test_two_hundred_ask_for_eight_gpus_and_eight_are_held(ground: Ground, machine: Machine) -> None:
     async def one(n: int) -> str:
         answer = await ground.ask(if_full="queue" if n % 2 else "refuse")
-        return answer.json()["state"] if answer.status_code == 202 else answer.json()["error"]["code"]
+        said = answer.json()
+        return str(said["state"] if answer.status_code == 202 else said["error"]["code"])
 
     came = Counter(await asyncio.gather(*(one(n) for n in range(200))))
     assert came["provisioning"] == 8, came
@@ -187,6 +188,7 @@ async def test_a_release_and_a_forced_release_at_once_end_as_one_release(ground:
 async def test_renewed_it_lasts_longer_but_not_beyond_its_end(ground: Ground, machine: Machine) -> None:
     made = await ground.active(1)
     renewed = found(await ground.say("POST", f"/{made.id}/renew", {"lease_hours": 48}), 200)
+    assert made.expires_at is not None
     assert renewed["expires_at"] > made.expires_at.isoformat()
     async with ground.db.transaction(EVERYTHING, "test") as tx:
         await tx.run("UPDATE allocations SET ends_at = expires_at WHERE id = $1", made.id)

@@ -1,6 +1,6 @@
 """What runs by itself around allocations."""
 
-from gpuaas.domains.allocations.connecting import AT_ONCE, accounts_reseal
+from gpuaas.domains.allocations.connections.service import AT_ONCE, accounts_reseal
 from gpuaas.infra.events import timer
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight

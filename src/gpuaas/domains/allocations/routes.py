@@ -7,20 +7,15 @@ from gpuaas.contracts.http.allocations import (
     AllocationQuery,
     AllocationRelease,
     AllocationRenew,
-    AllocationState,
     AllocationView,
     PlatformAllocationQuery,
 )
 from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.allocations import service
-from gpuaas.domains.allocations.certificates import service as certificates
-from gpuaas.domains.allocations.connecting import accounts_of
 from gpuaas.domains.allocations.models import Wanted
-from gpuaas.domains.allocations.queue import service as queue
-from gpuaas.domains.allocations.requests.rules import lease_seconds
-from gpuaas.domains.allocations.views import connection_view, fields, gpu_view, view
-from gpuaas.infra.http.access import permitted
+from gpuaas.domains.allocations.requests import service as requests
+from gpuaas.domains.allocations.views import view
 from gpuaas.infra.http.context import PlatformContext, ProjectContext
 from gpuaas.infra.http.listing import before, page
 from gpuaas.infra.http.operation import Lane, operation
@@ -45,22 +40,7 @@ async def allocation_list(cx: ProjectContext, query: AllocationQuery) -> Page[Al
 @operation("GET", _ONE, permission=P.ALLOCATIONS_READ, lane=Lane.DEFAULT, tag="allocations", errors=_KNOWN)
 async def allocation_get(cx: ProjectContext, allocation_id: AllocationId) -> AllocationDetail:
     """Show an allocation: its GPUs, how to log in, its place in the queue, what happens next."""
-    allocation = await service.require_in(cx.tx, cx.project_id, allocation_id)
-    gpus = await service.gpus_of(cx.tx, allocation_id)
-    names = {gpu.node_id: gpu.node_name for gpu in gpus}
-    # How to log in is for those who may use it, not for everybody who may look.
-    usable = allocation.state is AllocationState.ACTIVE and permitted(
-        cx.actor, P.ALLOCATIONS_MANAGE, cx.org_id, cx.project_id
-    )
-    accounts = await accounts_of(cx.tx, cx.parts.get(FieldSealer), allocation) if usable else []
-    waits = allocation.state is AllocationState.REQUESTED
-    return AllocationDetail(
-        **fields(await service.allocation_show(cx.tx, allocation_id)),
-        gpus=[gpu_view(gpu) for gpu in gpus],
-        connections=[connection_view(account, names.get(account.node_id, "")) for account in accounts],
-        queue=await queue.place_of(cx.tx, cx.policy, allocation) if waits else None,
-        certificate_ids=[found.id for found in await certificates.of_allocation(cx.tx, allocation_id)],
-    )
+    return await requests.allocation_detail(cx, cx.parts.get(FieldSealer), allocation_id)
 
 
 @operation(
@@ -76,15 +56,7 @@ async def allocation_renew(cx: ProjectContext, allocation_id: AllocationId, want
     """Let an allocation last longer, counted from now; it also counts as used.
 
     It cannot last beyond `ends_at`."""
-    allocation = await service.require_in(cx.tx, cx.project_id, allocation_id)
-    seconds = None
-    if wanted.lease_hours is not None:
-        seconds = lease_seconds(
-            asked_hours=wanted.lease_hours,
-            lease_hours=wanted.lease_hours,
-            lifetime_hours=cx.policy.number("allocations.lifetime_hours_max", cx.org_id, cx.project_id),
-        )
-    await service.allocation_renew(cx.tx, allocation.id, seconds=seconds)
+    await requests.allocation_extend(cx, allocation_id, hours=wanted.lease_hours)
     return view(await service.allocation_show(cx.tx, allocation_id))
 
 

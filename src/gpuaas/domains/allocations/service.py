@@ -38,6 +38,7 @@ QUEUE_HINT = "hint.queue"
 RELEASE_FAILED = "release_failed"
 ABANDONED = "release_abandoned"
 
+allocation_insert = store.insert
 allocation_get = store.get
 allocation_lock = store.lock
 allocation_show = store.show

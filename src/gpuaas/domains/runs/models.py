@@ -59,7 +59,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     attempted: list[str]
     """The steps that were tried, or the one taken back: all but the last passed."""
-    state: FlowState
+    to: FlowState
     step: str
     passed: list[str]
     attempt: int

@@ -129,12 +129,12 @@ async def take(tx: Tx, worker: str, kinds: Sequence[FlowKind], *, lease_seconds:
 
 async def progress(tx: Tx, run: Run, at: Progress, *, number: int, keep: bool, lease_seconds: float) -> Run | None:
     """None when the run is not this worker's any more, or not to go forward."""
-    sources = [state for state in LIFE.sources(at.state) if state in OPEN]
+    sources = [state for state in LIFE.sources(at.to) if state in OPEN]
     row = await tx.row(
         PROGRESS,
         run.id,
         run.fence,
-        at.state,
+        at.to,
         at.step,
         at.passed,
         at.attempt,

@@ -1,8 +1,9 @@
 """The ASGI application: operations, probes and pages behind one door. Every answer carries its correlation id; every
 error has the catalogue's shape; every request is counted, timed and logged once."""
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -92,7 +93,7 @@ class App:
             running = target.run(request, values)
             answer, actor = await (_traced(operation, running) if trace.recording() else running)
             if isinstance(answer, Stream):
-                answer = await _send_stream(send, request, answer)
+                answer = await _send_stream(send, receive, request, answer)
         except Fault as fault:
             answer = fault_answer(fault, request, wire)
             self._note_undeclared(operation, fault)
@@ -219,20 +220,42 @@ def _headers(request: Request, answer: Answer) -> list[tuple[bytes, bytes]]:
     ]
 
 
-async def _send_stream(send: Send, request: Request, stream: Stream) -> int:
+async def _send_stream(send: Send, receive: Receive, request: Request, stream: Stream) -> int:
     """What fails before the first chunk is answered like any failure. Later the answer has begun and cannot become
-    another: it stays without its end, so that the server cuts the connection and the client knows it has not all."""
+    another: it stays without its end, so that the server cuts the connection and the client knows it has not all.
+    Whoever has gone away is not worked for any longer."""
     first = await anext(stream.chunks, b"")
     await _begin_stream(send, request, stream)
+    gone = asyncio.create_task(_gone(receive))
     try:
         await send({"type": "http.response.body", "body": first, "more_body": True})
-        async for chunk in stream.chunks:
+        while (chunk := await _unless(gone, anext(stream.chunks, None))) is not None:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
     except Exception as error:  # noqa: BLE001 # whatever it is, nothing can be answered any more
         log.get_logger().error("stream broke off", path=request.path, reason=f"{type(error).__name__}: {error}")
         return HTTPStatus.INTERNAL_SERVER_ERROR
+    finally:
+        gone.cancel()
+        if isinstance(stream.chunks, AsyncGenerator):
+            await stream.chunks.aclose()
     await send({"type": "http.response.body", "body": b""})
     return HTTPStatus.OK
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _unless(gone: "asyncio.Task[None]", chunk: Awaitable[bytes | None]) -> bytes | None:
+    """The next chunk; None when there is none, or nobody to send it to."""
+    waiting = asyncio.ensure_future(chunk)
+    await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+    if waiting.done():
+        return waiting.result()
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    return None
 
 
 async def _begin_stream(send: Send, request: Request, stream: Stream) -> None:

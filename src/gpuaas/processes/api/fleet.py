@@ -3,7 +3,7 @@ for a moment."""
 
 import asyncio
 
-from gpuaas.domains.allocations.watching import Watchers
+from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.domains.nodes.liveness.service import Heartbeats
 from gpuaas.domains.nodes.probes.addresses import networks

@@ -14,6 +14,7 @@ from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, SkuId, SlotId
 WINDOWS: tuple[int | None, ...] = (64, 512, 4_096, 32_768, None)
 """How many free GPUs are looked at, until something fits. The last one is all of them: what does not fit there did not
 fit at that moment. Written into the statements, so that the plan of a small one is not that of a large one."""
+# From the slots to their nodes, never the other way round, whatever the statistics say: hence OFFSET 0.
 _FREE = """
 WITH free AS (
     SELECT s.id, s.node_id, s.serial, s.gpu_index, s.numa,
@@ -22,9 +23,10 @@ WITH free AS (
     ORDER BY s.sku_id {order}, s.node_id {order}, s.gpu_index {order} {limit}
 ), good AS (
     SELECT f.*, v.name, count(*) OVER (PARTITION BY f.node_id) AS on_node
-    FROM free f JOIN sellable_nodes v ON v.id = f.node_id
-    WHERE v.seen_at >= now() - make_interval(secs => $2)
-      AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = f.id AND q.ended_at IS NULL)
+    FROM free f CROSS JOIN LATERAL (
+        SELECT v.name FROM sellable_nodes v
+        WHERE v.id = f.node_id AND v.seen_at >= now() - make_interval(secs => $2) OFFSET 0) AS v
+    WHERE NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = f.id AND q.ended_at IS NULL)
 )
 SELECT id AS slot_id, node_id, name AS node_name, serial, gpu_index, numa, nvme, fabric FROM good WHERE on_node >= $3
 """

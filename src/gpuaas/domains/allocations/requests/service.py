@@ -6,20 +6,33 @@ from typing import Protocol
 from gpuaas.contracts.actor import Actor, ActorKind
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.allocations import AllocationRequested
-from gpuaas.contracts.http.allocations import AllocationAsk, AllocationCreate, EstimateView, IfFull, Isolation
+from gpuaas.contracts.http.allocations import (
+    AllocationAsk,
+    AllocationCreate,
+    AllocationDetail,
+    AllocationState,
+    EstimateView,
+    IfFull,
+    Isolation,
+)
+from gpuaas.contracts.permissions import P
 from gpuaas.domains.allocations import service as allocations
-from gpuaas.domains.allocations import store
+from gpuaas.domains.allocations.certificates import service as certificates
+from gpuaas.domains.allocations.connections.service import accounts_of
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.placement import service as placement
 from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.domains.allocations.quotas import service as quotas
 from gpuaas.domains.allocations.requests.rules import check_ask, lease_seconds
 from gpuaas.domains.allocations.timeline.service import timeline_add
+from gpuaas.domains.allocations.views import connection_view, fields, gpu_view
 from gpuaas.domains.identity.ssh_keys import service as ssh_keys
 from gpuaas.domains.identity.ssh_keys.public_key import parse
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Price, Sku
+from gpuaas.infra.http.access import permitted
 from gpuaas.infra.postgres.tx import NIL, Tx
+from gpuaas.infra.sealing import FieldSealer
 from gpuaas.kit import log
 from gpuaas.kit.errors import Conflict, Detail, Refused
 from gpuaas.kit.ids import AllocationId, OrgId, ProjectId, SkuId, SshKeyId, UserId, new_id
@@ -54,7 +67,7 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     )
     waiting = await queue.somebody_waits(tx, sku.id)
     allocation_id = AllocationId(new_id())
-    allocation = await store.insert(
+    allocation = await allocations.allocation_insert(
         tx,
         NewAllocation(
             id=allocation_id,
@@ -86,6 +99,33 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
         )
         raise Conflict(Code.CAPACITY_MISSING, f"{why} Ask with if_full=queue to wait for it.")
     return await _queued(tx, allocation)
+
+
+async def allocation_extend(where: Where, allocation_id: AllocationId, *, hours: int | None) -> Allocation:
+    """Let it last longer, counted from now."""
+    allocation = await allocations.require_in(where.tx, where.project_id, allocation_id)
+    lifetime = where.policy.number("allocations.lifetime_hours_max", where.org_id, where.project_id)
+    seconds = None if hours is None else lease_seconds(asked_hours=hours, lease_hours=hours, lifetime_hours=lifetime)
+    return await allocations.allocation_renew(where.tx, allocation.id, seconds=seconds)
+
+
+async def allocation_detail(where: Where, sealer: FieldSealer, allocation_id: AllocationId) -> AllocationDetail:
+    """All there is to see of one. How to log in is for those who may use it, not for everybody who may look."""
+    tx = where.tx
+    allocation = await allocations.require_in(tx, where.project_id, allocation_id)
+    gpus = await allocations.gpus_of(tx, allocation_id)
+    names = {gpu.node_id: gpu.node_name for gpu in gpus}
+    may_use = permitted(where.actor, P.ALLOCATIONS_MANAGE, where.org_id, where.project_id)
+    usable = allocation.state is AllocationState.ACTIVE and may_use
+    accounts = await accounts_of(tx, sealer, allocation) if usable else []
+    waits = allocation.state is AllocationState.REQUESTED
+    return AllocationDetail(
+        **fields(await allocations.allocation_show(tx, allocation_id)),
+        gpus=[gpu_view(gpu) for gpu in gpus],
+        connections=[connection_view(account, names.get(account.node_id, "")) for account in accounts],
+        queue=await queue.place_of(tx, where.policy, allocation) if waits else None,
+        certificate_ids=[found.id for found in await certificates.of_allocation(tx, allocation_id)],
+    )
 
 
 async def allocation_estimate(where: Where, wanted: AllocationAsk) -> EstimateView:

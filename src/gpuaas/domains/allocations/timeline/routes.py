@@ -15,7 +15,7 @@ from gpuaas.domains.allocations.states import LIVE
 from gpuaas.domains.allocations.timeline import service
 from gpuaas.domains.allocations.timeline.models import NodeTask
 from gpuaas.domains.allocations.views import timeline_view
-from gpuaas.domains.allocations.watching import Watchers
+from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.infra.http.context import ProjectContext
 from gpuaas.infra.http.listing import after, page
 from gpuaas.infra.http.operation import Lane, Stream, operation

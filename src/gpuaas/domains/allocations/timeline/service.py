@@ -2,7 +2,7 @@
 
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.timeline import store
-from gpuaas.domains.allocations.watching import subject_of
+from gpuaas.domains.allocations.watching.service import subject_of
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log
 

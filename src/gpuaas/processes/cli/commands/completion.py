@@ -192,8 +192,8 @@ def _fleet_words(run: Run, kind: str) -> list[str]:
         ),
     }
     call: Call[Page[Any]] = asked[kind]()
-    word: Callable[[Any], str] = lambda one: one.version if kind == "agent_version" else one.name  # noqa: E731
-    return _words(run, kind, lambda api: [word(one) for one in api.items(call)])
+    field = "version" if kind == "agent_version" else "name"
+    return _words(run, kind, lambda api: [getattr(one, field) for one in api.items(call)])
 
 
 def _allocation_words(run: Run) -> list[str]:

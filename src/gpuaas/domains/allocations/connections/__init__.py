@@ -1,0 +1,1 @@
+"""How to log in on an allocation's nodes, sealed at rest."""

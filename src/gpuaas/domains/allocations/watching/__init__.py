@@ -1,0 +1,1 @@
+"""Who watches an allocation now."""
