@@ -211,30 +211,27 @@ CREATE FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], ne
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_column
-DECLARE got uuid[];
+DECLARE got uuid[]; homes uuid[];
 
 BEGIN
     BEGIN
-        PERFORM FROM nodes n WHERE n.id IN (SELECT s.node_id FROM slots s WHERE s.id = ANY(wanted))
-        ORDER BY n.id FOR SHARE;
+        homes := ARRAY(SELECT DISTINCT s.node_id FROM slots s WHERE s.id = ANY(wanted));
+        PERFORM FROM nodes n WHERE n.id = ANY(homes) ORDER BY n.id FOR SHARE;
+        homes := ARRAY(SELECT home FROM unnest(homes) AS home CROSS JOIN LATERAL (
+            SELECT FROM sellable_nodes v WHERE v.id = home
+            AND v.seen_at >= now() - make_interval(secs => lease_seconds) OFFSET 0) AS sold);
         IF patient THEN
-            SELECT array_agg(taken.id) INTO got FROM (
-                SELECT s.id FROM slots s
-                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
-                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
-                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+            got := ARRAY(SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held AND s.node_id = ANY(homes)
                   AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
-                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s) AS taken;
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s);
         ELSE
-            SELECT array_agg(taken.id) INTO got FROM (
-                SELECT s.id FROM slots s
-                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held
-                  AND EXISTS (SELECT FROM sellable_nodes v WHERE v.id = s.node_id
-                              AND v.seen_at >= now() - make_interval(secs => lease_seconds))
+            got := ARRAY(SELECT s.id FROM slots s
+                WHERE s.id = ANY(wanted) AND s.present AND NOT s.held AND s.node_id = ANY(homes)
                   AND NOT EXISTS (SELECT FROM slot_quarantines q WHERE q.slot_id = s.id AND q.ended_at IS NULL)
-                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s SKIP LOCKED) AS taken;
+                ORDER BY array_position(wanted, s.id) LIMIT needed FOR NO KEY UPDATE OF s SKIP LOCKED);
         END IF;
-        IF coalesce(cardinality(got), 0) < needed THEN
+        IF cardinality(got) < needed THEN
             RAISE EXCEPTION 'not enough of the wanted slots' USING ERRCODE = 'GP001';
         END IF;
         RETURN QUERY
