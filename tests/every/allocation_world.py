@@ -127,5 +127,6 @@ async def put_flow(s: Setting, subject_id: UUID, *, state: str = "forward", **mo
 
 async def put_quota(s: Setting, gpus: int = 8) -> UUID:
     quota_id = new_id()
-    await s.put("gpu_quotas", id=quota_id, org_id=s.org_id, gpu_model="H200", gpus=gpus, set_by="example")
+    model = f"H200-{quota_id.hex[-8:]}"  # an organisation has one of each model
+    await s.put("gpu_quotas", id=quota_id, org_id=s.org_id, gpu_model=model, gpus=gpus, set_by="example")
     return quota_id

@@ -184,9 +184,13 @@ def _who_may_not(op: Operation) -> list[str]:
     return ["anonymous", "revoked", "stranger", *([] if op.permission is Permission.ORGS_READ else ["viewer"])]
 
 
+ENTERS = frozenset({"quota_set", "quota_unset", "allocation_priority_set"})
+"""Changes of the platform in one organisation, which reads of them in its own audit log."""
+
+
 def _org_of(ask: Ask, first: httpx.Response) -> Any:
     """The organisation a change is audited in: that of its scope, or the one it creates or enters."""
-    if ask.op.scope in (Scope.ORG, Scope.PROJECT):
+    if ask.op.scope in (Scope.ORG, Scope.PROJECT) or ask.op.id in ENTERS:
         return ask.setting.org_id
     said = {"org_create": "id", "invitation_accept": "org_id"}.get(ask.op.id)
     return msgspec.convert(first.json()[said], type(ask.setting.org_id)) if said else None

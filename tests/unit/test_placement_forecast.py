@@ -70,7 +70,7 @@ def test_a_large_request_counts_for_more_of_a_turn():
 
 
 @pytest.mark.parametrize(("minutes", "over"), [(0, False), (9.9, False), (10, True), (600, True)])
-def test_patience_ends(minutes: float, over: bool):
+def test_patience_ends_when_its_minutes_are_over(minutes: float, over: bool):
     assert out_of_patience(waits(1, minutes=minutes), now=NOW, patience=PATIENCE) is over
 
 
