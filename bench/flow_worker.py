@@ -8,7 +8,7 @@ from datetime import timedelta
 import uvloop
 
 from gpuaas.contracts.http.flows import FlowKind
-from gpuaas.flows.executor import Executor
+from gpuaas.flows.executor import AT_ONCE, Executor
 from gpuaas.flows.story import Flow, Scene, Step, Wait, nothing
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
@@ -42,7 +42,7 @@ FLOW = Flow(
 
 async def main(database_url: str, nats_url: str) -> None:
     log.configure("worker", level="warning", form="json")
-    db, bus = Database(database_url), Bus(nats_url, "worker")
+    db, bus = Database(database_url, write_pool_size=AT_ONCE + 2), Bus(nats_url, "worker")
     await db.open()
     bus.start()
     hints = NatsHints(bus)

@@ -11,17 +11,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import asyncpg
+import nats
 
 from bench.figures import Figure, bounded, in_turns
 from bench.fleet_stage import Program
 from bench.stage import Stage, pgbench_per_second, stage
+from gpuaas.domains.runs.models import HINT
 from gpuaas.infra.embedded.ports import free_port
 
 FLOWS = 300
 WAITING = 2_000
 CLIENTS = 8
+AGENTS = 4
 LONGEST_SECONDS = 120
 RSS_MB = 150.0
 SETTLE_SECONDS = 5.0
@@ -29,8 +33,8 @@ COMMIT = "INSERT INTO flow_bench (value) VALUES (1);"
 START = """
 INSERT INTO flow_runs (id, kind, version, subject_id, org_id, state, step, next_at, due_at, correlation_id, traceparent,
                        created_by)
-SELECT uuidv7(), 'allocation.provision', 1, uuidv7(), $3, 'forward', '', now() + $2::interval, now() + interval '1 hour',
-       'bench', '', 'bench'
+SELECT uuidv7(), 'allocation.provision', 1, uuidv7(), $3, 'forward', '', now() + $2::interval,
+       now() + interval '1 hour', 'bench', '', 'bench'
 FROM generate_series(1, $1)
 """
 # As the transaction of a task's result does it, one subject at a time.
@@ -74,19 +78,29 @@ async def _prepare(ready: Stage) -> None:
 
 async def _flows(ready: Stage) -> float:
     """Flows a second, from the first commit that starts one until all have ended; agents answer at once."""
-    connection = await asyncpg.connect(ready.superuser_url)
+    pool = await asyncpg.create_pool(ready.superuser_url, min_size=AGENTS, max_size=AGENTS)
+    bus = await nats.connect(ready.nats_url)
+    woken: set[UUID] = set()
+
+    async def answer(subject_id: UUID) -> None:
+        await pool.execute(WAKE, subject_id)
+        await bus.publish(HINT)
+
     try:
         started = time.perf_counter()
-        await connection.execute(START, FLOWS, timedelta(0), ready.org_id)
-        while await connection.fetchval(LEFT):
+        await pool.execute(START, FLOWS, timedelta(0), ready.org_id)
+        await bus.publish(HINT)
+        while await pool.fetchval(LEFT):
             if time.perf_counter() - started > LONGEST_SECONDS:
                 raise RuntimeError("flows do not end")
-            for row in await connection.fetch(WAITS):
-                await connection.execute(WAKE, row["subject_id"])
-            await asyncio.sleep(0.005)
+            waiting = {row["subject_id"] for row in await pool.fetch(WAITS)} - woken
+            woken |= waiting
+            await asyncio.gather(*map(answer, waiting))
+            await asyncio.sleep(0.01)
         return FLOWS / (time.perf_counter() - started)
     finally:
-        await connection.close()
+        await bus.close()
+        await pool.close()
 
 
 async def _weight(ready: Stage) -> float:
@@ -112,11 +126,15 @@ async def _weight(ready: Stage) -> float:
     try:
         worker.start().ready()
         await asyncio.sleep(SETTLE_SECONDS)
-        status = Path(f"/proc/{worker.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
+        return _resident(worker.pid)
     finally:
         worker.stop()
         await connection.close()
+
+
+def _resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024
 
 
 @contextmanager

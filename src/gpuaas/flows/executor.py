@@ -27,7 +27,7 @@ from gpuaas.ports.hints import Hints
 
 LEASE_SECONDS = 30.0
 POLL_SECONDS = 1.0
-AT_ONCE = 6
+AT_ONCE = 16
 PAUSE_SECONDS = (0.1, 30.0)
 MAX_ERROR = 500
 ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
@@ -71,15 +71,14 @@ class Executor:
         try:
             while True:
                 self._look.clear()
-                for run in await self._take(self._at_once - len(acting)):
+                free = self._at_once - len(acting)
+                for run in await self._take(
+                    free if free * 2 >= self._at_once else 0
+                ):  # some at a time: each look costs
                     acting.add(asyncio.create_task(self.advance(run), name=f"{run.kind} {run.subject_id}"))
                 looking = asyncio.create_task(self._look.wait())
-                full = len(acting) >= self._at_once
-                done, _ = await asyncio.wait(
-                    acting if full else {looking, *acting},
-                    timeout=POLL_SECONDS,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
+                waited = {*acting, looking} if len(acting) * 2 <= self._at_once else acting
+                done, _ = await asyncio.wait(waited, timeout=POLL_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 looking.cancel()
                 acting -= done
         finally:

@@ -24,7 +24,8 @@ from gpuaas.contracts.tasks.catalogue import (
 from gpuaas.contracts.tasks.topology import HostHealth
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.connections.service import accounts_keep
-from gpuaas.domains.allocations.models import Account, Allocation, Hold, HoldState, Proof, login_of
+from gpuaas.domains.allocations.models import Account, Allocation, Hold, Proof, login_of
+from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.sellability import why_node_not

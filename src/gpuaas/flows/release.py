@@ -11,7 +11,8 @@ from datetime import timedelta
 from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations import service as allocations
-from gpuaas.domains.allocations.models import Allocation, Hold, HoldState
+from gpuaas.domains.allocations.models import Allocation, Hold
+from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.nodes.health import service as health
 from gpuaas.flows import cleaning
 from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait

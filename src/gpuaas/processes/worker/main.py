@@ -9,6 +9,7 @@ import sys
 
 import uvloop
 
+from gpuaas.flows.executor import AT_ONCE as FLOWS_AT_ONCE
 from gpuaas.infra.http.probes import Probes, ProbeServer
 from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.publish import Publisher
@@ -52,7 +53,9 @@ async def _run(settings: Settings) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     db = Database(
-        settings.database_url, read_pool_size=settings.read_pool_size, write_pool_size=settings.write_pool_size
+        settings.database_url,
+        read_pool_size=settings.read_pool_size,
+        write_pool_size=settings.write_pool_size + FLOWS_AT_ONCE,
     )
     health, bus = DatabaseHealth(db), Bus(settings.nats_url, "worker")
     keeper = StreamKeeper(bus)
