@@ -34,8 +34,11 @@ def minutes(count: float) -> timedelta:
 
 
 class Life(Generic[S]):
-    def __init__(self, table: Mapping[S, Exits]) -> None:
+    def __init__(self, table: Mapping[S, Exits], *, of: str = "", what: str = "") -> None:
+        """`of`: the table of the database whose rows live so; `what` is said of them, if their module does not."""
         self.table = dict(table)
+        self.of = of
+        self.what = what
         for state, row in self.table.items():
             if not set(row.to) <= set(self.table):
                 raise ValueError(f"{state} leads out of the table")

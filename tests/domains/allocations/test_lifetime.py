@@ -10,7 +10,8 @@ from gpuaas.contracts.http.allocations import Isolation
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.lifetime import handlers
-from gpuaas.domains.allocations.models import Allocation, HoldState, NewAllocation
+from gpuaas.domains.allocations.models import Allocation, NewAllocation
+from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.kit import clock
 from gpuaas.kit.ids import AllocationId, OrgId, ProjectId, SkuId, new_id
@@ -311,7 +312,7 @@ async def test_a_gpu_that_is_not_cleaned_in_time_is_in_quarantine(ground: Ground
     for _ in range(2):
         await handlers.deadlines_follow(ground.parts)
     assert await quarantined(superuser, made) == 1
-    assert await held(superuser, made) == {"cleaning": 1}
+    assert await held(superuser, made) == {"held": 1}, "nobody else gets it"
     assert await superuser.fetch("SELECT * FROM invariant_10_cleaning_ends") == []
 
 

@@ -1,12 +1,12 @@
 """Rows of allocations and of what they hold."""
 
 from datetime import datetime
-from enum import StrEnum
 from uuid import UUID
 
 import msgspec
 
 from gpuaas.contracts.http.allocations import AllocationState, Isolation
+from gpuaas.domains.allocations.states import HoldState
 from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, ProjectId, SkuId, SlotId
 
 
@@ -157,15 +157,6 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     host_keys: list[str]
-
-
-class HoldState(StrEnum):
-    HELD = "held"
-    CLEANING = "cleaning"
-    UNUSED = "unused"
-    """Given back before anybody could use it."""
-    CLEAN = "clean"
-    QUARANTINED = "quarantined"
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

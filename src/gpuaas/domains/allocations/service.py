@@ -19,8 +19,8 @@ from gpuaas.contracts.events.allocations import (
 )
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations import store
-from gpuaas.domains.allocations.models import Allocation, Hold, HoldState, Placed, Proof
-from gpuaas.domains.allocations.states import S
+from gpuaas.domains.allocations.models import Allocation, Hold, Placed, Proof
+from gpuaas.domains.allocations.states import H, HoldState, S
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.registry import service as registry
@@ -234,12 +234,19 @@ async def _release(tx: Tx, allocation: Allocation) -> Allocation:
 
 
 async def holds_cleaning(tx: Tx, allocation_id: UUID) -> None:
-    await store.holds_cleaning(tx, allocation_id, seconds=CLEANING_SECONDS)
+    """Those that are cleaned already go on within their deadline."""
+    await store.holds_move(tx, allocation_id, to=H.CLEANING, due_seconds=CLEANING_SECONDS)
+
+
+async def holds_rest(tx: Tx, allocation_id: UUID, only: Sequence[HoldId] | None = None) -> None:
+    """Nobody cleans them any more: they are held, for nobody, until somebody does."""
+    await store.holds_move(tx, allocation_id, to=H.HELD, only=only)
 
 
 async def holds_end(tx: Tx, allocation: Allocation, ends: Mapping[HoldId, HoldState]) -> None:
     """Give slots back; whoever waits for one is served."""
-    await store.holds_end(tx, allocation.id, ends)
+    for to in sorted(set(ends.values())):
+        await store.holds_move(tx, allocation.id, to=to, only=[hold for hold, end in ends.items() if end is to])
     tx.hint(QUEUE_HINT)
 
 
@@ -260,7 +267,7 @@ async def release_failed(tx: Tx, policy: PolicyReader, allocation: Allocation, *
     nodes as well."""
     allocation = await store.move(tx, allocation.id, to=S.RELEASE_FAILED)
     held = await store.holds(tx, allocation.id)
-    await store.holds_rest(tx, allocation.id)
+    await holds_rest(tx, allocation.id)
     await quarantine(tx, held, reason=RELEASE_FAILED, detail=f"allocation {allocation.id}: {reason}")
     await store.failed(tx, allocation.id, code=RELEASE_FAILED, reason=reason)
     await timeline_add(tx, allocation, "release_failed", reason)

@@ -1,4 +1,7 @@
-"""The life of an allocation. Deadlines are upper bounds: `due_at` is the moment, and the flows' own are shorter."""
+"""The lives of allocations and of what they hold. Deadlines are upper bounds: `due_at` is the moment, and the flows'
+own are shorter."""
+
+from enum import StrEnum
 
 from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.kit.life import Life, exits, minutes, terminal
@@ -13,9 +16,40 @@ LIFE = Life(
         S.RELEASED: terminal,
         S.FAILED: terminal,
         S.RELEASE_FAILED: exits(S.RELEASING, rests="its node comes back, or an operator forces the release"),
-    }
+    },
+    of="allocations",
+    what="The life of an allocation. Deadlines are upper bounds: `due_at` is the moment, and the flows' own "
+    "are shorter.",
 )
 HOLDS_SLOTS = frozenset({S.PROVISIONING, S.ACTIVE, S.RELEASING, S.RELEASE_FAILED})
 LIVE = HOLDS_SLOTS | {S.REQUESTED}
 HAS_ACCOUNT = frozenset({S.PROVISIONING, S.ACTIVE, S.RELEASING, S.RELEASE_FAILED})
 """Its account may be on its nodes; an active one's must be."""
+
+
+class HoldState(StrEnum):
+    HELD = "held"
+    CLEANING = "cleaning"
+    UNUSED = "unused"
+    """Given back before anybody could use it."""
+    CLEAN = "clean"
+    QUARANTINED = "quarantined"
+
+
+H = HoldState
+HOLD_LIFE = Life(
+    {
+        H.HELD: exits(
+            H.CLEANING, H.UNUSED, H.CLEAN, H.QUARANTINED, rests="its allocation has it, and is what has the deadline"
+        ),
+        H.CLEANING: exits(H.CLEAN, H.QUARANTINED, H.HELD, deadline=minutes(40), on_deadline=H.HELD),
+        H.UNUSED: terminal,
+        H.CLEAN: terminal,
+        H.QUARANTINED: terminal,
+    },
+    of="slot_holds",
+    what="The life of a hold on a GPU. One that is not cleaned in time, or whose release has failed, is held as "
+    "before: nobody else gets the GPU, which is in quarantine, until it is proven clean.",
+)
+HOLDS = frozenset({H.HELD, H.CLEANING})
+"""Nobody else gets the slot."""

@@ -2,7 +2,7 @@
 
 Always holds: one statement writes a state, and names the states it may come from; a slot's hold ends once."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
@@ -10,14 +10,13 @@ from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.domains.allocations.models import (
     Allocation,
     Hold,
-    HoldState,
     NewAllocation,
     Proof,
     Shown,
     ShownGpu,
     Wanted,
 )
-from gpuaas.domains.allocations.states import LIFE, LIVE
+from gpuaas.domains.allocations.states import HOLD_LIFE, HOLDS, LIFE, LIVE, HoldState
 from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import AllocationId, HoldId, new_id
@@ -100,17 +99,13 @@ SELECT h.node_id, n.name AS node_name, n.address, s.gpu_index, h.serial, s.model
 FROM slot_holds h JOIN slots s ON s.id = h.slot_id JOIN nodes n ON n.id = h.node_id
 WHERE h.allocation_id = $1 ORDER BY n.name, s.gpu_index
 """
-HOLDS = "SELECT * FROM slot_holds WHERE allocation_id = $1 AND ended_at IS NULL ORDER BY node_id, serial"
-CLEANING = """
-UPDATE slot_holds SET state = 'cleaning', state_since = now(), due_at = now() + make_interval(secs => $2)
-WHERE allocation_id = $1 AND state = 'held'
+OPEN_HOLDS = "SELECT * FROM slot_holds WHERE allocation_id = $1 AND ended_at IS NULL ORDER BY node_id, serial"
+# The one statement that writes the state of a hold.
+MOVE_HOLDS = """
+UPDATE slot_holds SET state = $3, state_since = now(), due_at = now() + make_interval(secs => $5::float8),
+    ended_at = CASE WHEN $3 = ANY($6) THEN NULL ELSE now() END
+WHERE allocation_id = $1 AND ($2::uuid[] IS NULL OR id = ANY($2)) AND state = ANY($4)
 """
-END_HOLD = """
-UPDATE slot_holds h SET state = e.state, state_since = now(), due_at = NULL, ended_at = now()
-FROM unnest($2::uuid[], $3::text[]) AS e (id, state)
-WHERE h.id = e.id AND h.allocation_id = $1 AND h.ended_at IS NULL
-"""
-UNCLEANING = "UPDATE slot_holds SET due_at = NULL WHERE allocation_id = $1 AND ended_at IS NULL"
 PROOF = """
 INSERT INTO allocation_proofs (id, org_id, allocation_id, node_id, task_id, serials, passed, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (task_id) DO NOTHING
@@ -243,20 +238,20 @@ async def gpus(tx: Tx, allocation_id: UUID) -> list[ShownGpu]:
 # holds ---------------------------------------------------------------------------------------------------------------
 async def holds(tx: Tx, allocation_id: UUID) -> list[Hold]:
     """Those that have not ended."""
-    return decode_all(Hold, await tx.rows(HOLDS, allocation_id))
+    return decode_all(Hold, await tx.rows(OPEN_HOLDS, allocation_id))
 
 
-async def holds_cleaning(tx: Tx, allocation_id: UUID, *, seconds: float) -> None:
-    await tx.run(CLEANING, allocation_id, seconds)
-
-
-async def holds_rest(tx: Tx, allocation_id: UUID) -> None:
-    """Nobody cleans them any more: they are in quarantine until somebody does."""
-    await tx.run(UNCLEANING, allocation_id)
-
-
-async def holds_end(tx: Tx, allocation_id: UUID, ends: Mapping[HoldId, HoldState]) -> int:
-    return await tx.run(END_HOLD, allocation_id, list(ends), list(ends.values()))
+async def holds_move(
+    tx: Tx,
+    allocation_id: UUID,
+    *,
+    to: HoldState,
+    only: Sequence[HoldId] | None = None,
+    due_seconds: float | None = None,
+) -> int:
+    """Those of an allocation's holds, or only of these, that may become so; how many did."""
+    ids = None if only is None else list(only)
+    return await tx.run(MOVE_HOLDS, allocation_id, ids, to, HOLD_LIFE.sources(to), due_seconds, sorted(HOLDS))
 
 
 async def proof_add(tx: Tx, proof: Proof) -> None:

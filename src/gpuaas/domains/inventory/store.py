@@ -8,6 +8,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.inventory import SkuCreate, SkuState
 from gpuaas.contracts.tasks.topology import Gpu
 from gpuaas.domains.inventory.models import Price, Sku, Slot
+from gpuaas.domains.inventory.states import LIFE
 from gpuaas.infra.postgres.tx import Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing, Refused
 from gpuaas.kit.ids import NodeId, SkuId, new_id
@@ -28,7 +29,7 @@ ORDER BY id LIMIT $4
 UPDATE = """
 UPDATE skus SET title = coalesce($2, title), allowed_gpu_counts = coalesce($3, allowed_gpu_counts),
     whole_node_only = coalesce($4, whole_node_only), state = coalesce($5, state)
-WHERE id = $1 RETURNING *
+WHERE id = $1 AND ($5::text IS NULL OR state = $5 OR state = ANY($6)) RETURNING *
 """
 # No price begins in the past: what was charged stays what it was.
 SET_PRICE = """
@@ -107,7 +108,8 @@ async def update(
     whole_node_only: bool | None,
     state: SkuState | None,
 ) -> Sku:
-    row = await tx.row(UPDATE, sku_id, title, counts, whole_node_only, state)
+    sources = [] if state is None else LIFE.sources(state)
+    row = await tx.row(UPDATE, sku_id, title, counts, whole_node_only, state, sources)
     if row is None:
         raise Missing(Code.SKU_MISSING, "There is no such SKU.")
     return decode(Sku, row)

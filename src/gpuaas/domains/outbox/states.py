@@ -19,6 +19,7 @@ LIFE = Life(
         S.REPLAYING: exits(S.RESOLVED, S.OPEN, deadline=minutes(5), on_deadline=S.OPEN),
         S.RESOLVED: terminal,
         S.DISCARDED: terminal,
-    }
+    },
+    of="dead_letters",
 )
 WAITING = frozenset({S.OPEN, S.REPLAYING})

@@ -11,6 +11,7 @@ LIFE = Life(
         S.DONE: terminal,
         S.UNDONE: terminal,
         S.SURRENDERED: exits(S.UNDOING, rests="an operator may have the undoing tried again"),
-    }
+    },
+    of="flow_runs",
 )
 OPEN = frozenset({S.FORWARD, S.UNDOING})

@@ -22,8 +22,8 @@ from gpuaas.domains.allocations.lifetime import store
 from gpuaas.domains.allocations.lifetime.condition import troubles
 from gpuaas.domains.allocations.lifetime.idle import Act, Rules, Use, Was, decide
 from gpuaas.domains.allocations.lifetime.models import Measured, Place, Whole
-from gpuaas.domains.allocations.models import Allocation, HoldState
-from gpuaas.domains.allocations.states import S
+from gpuaas.domains.allocations.models import Allocation
+from gpuaas.domains.allocations.states import HoldState, S
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
@@ -225,7 +225,8 @@ async def _provisioning_passed(tx: Tx, allocation: Allocation) -> None:
 
 
 async def cleaning_pass(tx: Tx) -> None:
-    """GPUs that were not cleaned in time are in quarantine."""
+    """GPUs that were not cleaned in time are in quarantine, and still nobody else's."""
     for hold in await store.holds_overdue(tx, limit=AT_ONCE):
+        await allocations.holds_rest(tx, hold.allocation_id, [hold.id])
         detail = f"after allocation {hold.allocation_id}: not cleaned in time"
         await allocations.quarantine(tx, [hold], reason=CLEANING_OVERDUE, detail=detail)

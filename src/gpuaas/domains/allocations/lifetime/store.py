@@ -117,10 +117,8 @@ ORDER BY a.id LIMIT $2
 OVERDUE = "SELECT id FROM allocations WHERE due_at <= now() AND state = ANY($1) AND id > $2 ORDER BY id LIMIT $3"
 LOCK_OVERDUE = "SELECT * FROM allocations WHERE id = $1 AND due_at <= now() FOR NO KEY UPDATE"
 OVERDUE_HOLDS = """
-UPDATE slot_holds SET due_at = NULL WHERE id IN (
-    SELECT id FROM slot_holds WHERE state = 'cleaning' AND ended_at IS NULL AND due_at <= now()
-    ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED)
-RETURNING *
+SELECT * FROM slot_holds WHERE state = 'cleaning' AND ended_at IS NULL AND due_at <= now()
+ORDER BY id LIMIT $1 FOR NO KEY UPDATE SKIP LOCKED
 """
 
 
@@ -208,7 +206,7 @@ async def lock_overdue(tx: Tx, allocation_id: AllocationId) -> Allocation | None
 
 
 async def holds_overdue(tx: Tx, *, limit: int) -> list[Hold]:
-    """Those that were not cleaned in time; from now on nobody waits for that."""
+    """Those that were not cleaned in time, locked."""
     return decode_all(Hold, await tx.rows(OVERDUE_HOLDS, limit))
 
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from gpuaas.domains.allocations.models import Hold, HoldState
+from gpuaas.domains.allocations.models import Hold
 from gpuaas.domains.allocations.placement.models import Ask, Candidate, Group, Reason
+from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.inventory.models import Sku
 from gpuaas.infra.postgres.tx import Tx, decode_all
 from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, SkuId, SlotId

@@ -6,7 +6,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.users import OrgMembership, ProjectMembership, UserState
 from gpuaas.contracts.permissions import PlatformRole
 from gpuaas.domains.identity.users.models import Profile, User
-from gpuaas.domains.identity.users.states import SOURCES
+from gpuaas.domains.identity.users.states import LIFE
 from gpuaas.infra.postgres.tx import Row, Tx, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import UserId
@@ -70,7 +70,7 @@ async def seen(tx: Tx, user_id: UserId, *, email: str, email_verified: bool) -> 
 
 
 async def move(tx: Tx, user_id: UserId, *, to: UserState) -> User:
-    row = await tx.row(MOVE, user_id, to, list(SOURCES[to]))
+    row = await tx.row(MOVE, user_id, to, LIFE.sources(to))
     if row is None:
         await get(tx, user_id)
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The user is {to} already.")

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from gpuaas.kit.life import Life, exits, terminal
+
 
 class DeviceState(StrEnum):
     PENDING = "pending"
@@ -10,8 +12,13 @@ class DeviceState(StrEnum):
     USED = "used"
 
 
-SOURCES: dict[DeviceState, tuple[DeviceState, ...]] = {
-    DeviceState.APPROVED: (DeviceState.PENDING,),
-    DeviceState.DENIED: (DeviceState.PENDING, DeviceState.APPROVED),
-    DeviceState.USED: (DeviceState.APPROVED,),
-}
+S = DeviceState
+LIFE = Life(
+    {
+        S.PENDING: exits(S.APPROVED, S.DENIED, rests="for the person who enters it, until it expires and is deleted"),
+        S.APPROVED: exits(S.USED, S.DENIED, rests="for the device to fetch tokens, until it expires and is deleted"),
+        S.DENIED: terminal,
+        S.USED: terminal,
+    },
+    of="issuer_device_codes",
+)

@@ -1,10 +1,9 @@
 """SQL of device codes, and `move`."""
 
-from typing import Any
 from uuid import UUID
 
 from gpuaas.domains.issuer.devices.models import DeviceCode
-from gpuaas.domains.issuer.devices.states import SOURCES, DeviceState
+from gpuaas.domains.issuer.devices.states import LIFE, DeviceState
 from gpuaas.domains.issuer.sessions.models import Session
 from gpuaas.infra.postgres.tx import Row, Tx, decode
 
@@ -77,12 +76,12 @@ async def pending(tx: Tx, user_code: str) -> DeviceCode | None:
 
 async def move_by_person(tx: Tx, user_code: str, *, to: DeviceState, session: Session) -> DeviceCode | None:
     return _code(
-        await tx.row(MOVE_BY_PERSON, user_code, to, _sources(to), session.account_id, session.id, session.auth_time)
+        await tx.row(MOVE_BY_PERSON, user_code, to, LIFE.sources(to), session.account_id, session.id, session.auth_time)
     )
 
 
 async def move_by_device(tx: Tx, device_hash: bytes, *, to: DeviceState, family_id: UUID) -> DeviceCode | None:
-    return _code(await tx.row(MOVE_BY_DEVICE, device_hash, to, _sources(to), family_id))
+    return _code(await tx.row(MOVE_BY_DEVICE, device_hash, to, LIFE.sources(to), family_id))
 
 
 async def take_back(tx: Tx, account_id: UUID) -> None:
@@ -91,10 +90,6 @@ async def take_back(tx: Tx, account_id: UUID) -> None:
 
 async def prune(tx: Tx) -> int:
     return await tx.run(PRUNE)
-
-
-def _sources(to: DeviceState) -> list[Any]:
-    return list(SOURCES[to])
 
 
 def _code(row: Row | None) -> DeviceCode | None:

@@ -9,5 +9,6 @@ LIFE = Life(
         S.UPLOADING: exits(S.PUBLISHED, S.RETIRED, deadline=UPLOAD, on_deadline=S.RETIRED),
         S.PUBLISHED: exits(S.RETIRED, rests="it is offered to nodes until an operator retires it"),
         S.RETIRED: terminal,
-    }
+    },
+    of="agent_artifacts",
 )

@@ -9,5 +9,6 @@ LIFE = Life(
         S.ACTIVE: exits(S.DISABLED, S.REMOVED, rests="it is in service"),
         S.DISABLED: exits(S.ACTIVE, S.REMOVED, rests="for the operator who disabled it"),
         S.REMOVED: terminal,
-    }
+    },
+    of="nodes",
 )

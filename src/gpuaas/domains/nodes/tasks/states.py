@@ -18,7 +18,8 @@ LIFE = Life(
         S.CANCELLED: terminal,
         S.TIMED_OUT: terminal,
         S.EXPIRED: terminal,
-    }
+    },
+    of="tasks",
 )
 OPEN = frozenset({S.QUEUED, S.READY, S.DELIVERED, S.RUNNING})
 AT_NODE = frozenset({S.DELIVERED, S.RUNNING})
