@@ -14,6 +14,11 @@ from tests.tidy.rule import ROOT
 TOLD_URL = "http://127.0.0.1:8080"
 EXPECTED = {
     "whoami": "owner@demo.example",
+    "allocations create": "ssh ",
+    "allocations explain": "first has 1 H200 GPU",
+    "allocations timeline": "node.health",
+    "allocations release": "Certificate of sanitisation: ",
+    "certificates verify": "Valid: ",
     "projects create research": "research",
     "--token-file": "research",
     "policy explain": "security review",
@@ -49,7 +54,9 @@ async def test_the_first_five_minutes_are_as_the_readme_tells(
     terminal, up, people = newcomer
     key_file, said = str(tmp_path / "ci.key"), {}
     for command in told_commands():
-        local = command.replace(TOLD_URL, f"http://127.0.0.1:{up.port}").replace("ci.key", key_file)
+        local = command.replace(TOLD_URL, f"http://127.0.0.1:{up.port}")
+        for name in ("ci.key", "first.json"):
+            local = local.replace(name, str(tmp_path / name))
         words = shlex.split(local)[1:]
         if words[0] == "login":
             logged_in = await terminal.log_in(people.pop(0), *words[1:])

@@ -271,10 +271,10 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground_of(db: Database, *, machines: int = 1) -> AsyncIterator[Ground]:
+async def ground_of(db: Database, *, machines: int = 1, master: MasterKey | None = None) -> AsyncIterator[Ground]:
     with tempfile.TemporaryDirectory(prefix="ground-") as directory:
         async with fleet_of(db) as fleet:
-            master = MasterKey(b"m" * 32)
+            master = master or MasterKey(b"m" * 32)
             for part in (FieldSealer(master), SigningKeys(master), AgentReimaging(), Watchers(fleet.hints)):
                 fleet.city.parts.add(part)
             sku = await fleet.city.made(fleet.admin, "/skus", {"name": f"bare-{new_id().hex[-8:]}", **BAREMETAL})
