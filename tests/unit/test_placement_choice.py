@@ -76,7 +76,7 @@ def test_the_tightest_room_is_chosen(case: str):
 
 @pytest.mark.parametrize("missing", ["nvme", "fabric"])
 def test_a_gpu_without_its_disk_or_fabric_is_none_where_the_sku_needs_it(missing: str):
-    bare, whole = free(1, 0, **{missing: False}), free(2, 0, 1)  # type: ignore[arg-type] # the names of two flags
+    bare, whole = free(1, 0, **{missing: False}), free(2, 0, 1)
     needs = sku(needs_nvme=missing == "nvme", needs_fabric=missing == "fabric")
     assert taken(choose(ask_of(needs, 1), bare + whole), 1) == [(2, 0)]
     assert choose(ask_of(needs, 1), bare) is None
