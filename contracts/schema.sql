@@ -2176,7 +2176,7 @@ ALTER TABLE ONLY public.certificates
     ADD CONSTRAINT certificates_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES public.certificate_authorities(id);
 
 ALTER TABLE ONLY public.flow_attempts
-    ADD CONSTRAINT flow_attempts_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.flow_runs(id);
+    ADD CONSTRAINT flow_attempts_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.flow_runs(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.gpu_faults
     ADD CONSTRAINT gpu_faults_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
@@ -2314,6 +2314,8 @@ CREATE POLICY audit_log_insert ON public.audit_log FOR INSERT WITH CHECK (((org_
 CREATE POLICY audit_log_read ON public.audit_log FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
 
 ALTER TABLE public.flow_runs ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY flow_runs_ended ON public.flow_runs AS RESTRICTIVE FOR DELETE USING ((ended_at IS NOT NULL));
 
 CREATE POLICY flow_runs_tenant ON public.flow_runs USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
@@ -2503,7 +2505,7 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.delivery_attempts TO gpuaas_ap
 
 GRANT SELECT,INSERT ON TABLE public.flow_attempts TO gpuaas_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.flow_runs TO gpuaas_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.flow_runs TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.gpu_faults TO gpuaas_app;
 
@@ -2607,7 +2609,7 @@ GRANT UPDATE(valid_until) ON TABLE public.task_keys TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_20_tasks_signed_while_valid TO gpuaas_app;
 
-GRANT SELECT,INSERT,UPDATE ON TABLE public.orphans TO gpuaas_app;
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.orphans TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_21_books_are_real TO gpuaas_app;
 

@@ -35,13 +35,15 @@ CREATE UNIQUE INDEX flow_runs_one_open ON flow_runs (subject_id, kind) WHERE sta
 CREATE INDEX flow_runs_next ON flow_runs (next_at) WHERE state IN ('forward', 'undoing');
 CREATE INDEX flow_runs_by_subject ON flow_runs (subject_id, id DESC);
 COMMENT ON TABLE flow_runs IS 'tenant: stories under way, and how they ended; without an organisation they are the platform''s';
-GRANT SELECT, INSERT, UPDATE ON flow_runs TO :app;
+GRANT SELECT, INSERT, UPDATE, DELETE ON flow_runs TO :app;
 ALTER TABLE flow_runs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE flow_runs FORCE ROW LEVEL SECURITY;
 CREATE POLICY flow_runs_tenant ON flow_runs USING (visible_org(org_id)) WITH CHECK (visible_org(org_id));
+-- Whoever asks: what is under way stays.
+CREATE POLICY flow_runs_ended ON flow_runs AS RESTRICTIVE FOR DELETE USING (ended_at IS NOT NULL);
 
 CREATE TABLE flow_attempts (
-    run_id    uuid NOT NULL REFERENCES flow_runs,
+    run_id    uuid NOT NULL REFERENCES flow_runs ON DELETE CASCADE,
     fence     bigint NOT NULL,
     number    integer NOT NULL,
     direction text NOT NULL CHECK (direction IN ('forward', 'undoing')),

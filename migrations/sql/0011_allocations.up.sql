@@ -215,6 +215,7 @@ BEGIN
     END LOOP;
 END $$;
 GRANT SELECT, INSERT, UPDATE ON allocations, slot_holds, orphans, data_keys TO :app;
+GRANT DELETE ON orphans TO :app;
 GRANT SELECT, INSERT ON allocation_proofs, allocation_timeline, sanitisation_certificates TO :app;
 GRANT SELECT, INSERT, UPDATE, DELETE ON gpu_quotas TO :app;
 

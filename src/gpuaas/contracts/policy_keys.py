@@ -247,6 +247,16 @@ _ALL: tuple[PolicyKey, ...] = (
     ),
     of_platform(
         number(
+            "retention.flow_days",
+            90,
+            (1, 3_650),
+            "days",
+            Stricter.HIGHER,
+            "How long flows that ended, what each attempt at a step came to, and orphans that are gone are kept.",
+        )
+    ),
+    of_platform(
+        number(
             "nodes.agent_artifact_max_mib",
             512,
             (1, 1_024),

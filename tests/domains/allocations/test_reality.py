@@ -52,6 +52,24 @@ async def events(ground: Ground, orphan: dict[str, Any]) -> tuple[int, int]:
     )
 
 
+async def test_what_is_gone_is_forgotten_after_its_retention_and_what_is_open_never(
+    ground: Ground, superuser: Any
+) -> None:
+    ids = [new_id() for _ in range(3)]
+    await superuser.executemany(
+        "INSERT INTO orphans (id, node_id, kind, name, first_seen_at, ended_at) VALUES ($1, $2, 'account', $3, "
+        "now() - interval '100 days', now() - make_interval(days => $4))",
+        [
+            (one, ground.machines[0].id, f"g{one.hex[:8]}{days}", days)
+            for one, days in zip(ids, (91, 89, None), strict=True)
+        ],
+    )
+    await handlers.orphans_prune(ground.parts)
+    kept = await superuser.fetch("SELECT id FROM orphans WHERE id = ANY($1)", ids)
+    assert {row["id"] for row in kept} == set(ids[1:])
+    await superuser.execute("DELETE FROM orphans WHERE id = ANY($1)", ids)
+
+
 async def test_a_node_that_has_what_the_books_say_is_no_news(ground: Ground, superuser: Any) -> None:
     await long_active(ground, superuser, 2)
     assert await swept(ground, ground.machines[0], superuser, times=2) == []

@@ -23,6 +23,7 @@ open_of = store.open_of
 take = store.take
 progress = store.progress
 let_go = store.let_go
+run_prune = store.prune
 
 
 async def run_start(

@@ -93,6 +93,11 @@ UPDATE flow_runs SET state = $2, state_since = now(), ended_at = NULL, next_at =
 WHERE id = $1 AND state = ANY($3)
 RETURNING {_ROW}
 """
+# With their attempts. A run is no older than its id says.
+PRUNE = f"""
+DELETE FROM flow_runs WHERE id IN (
+    SELECT id FROM flow_runs WHERE id < $1 AND NOT {_OPEN} ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
 
 
 async def insert(
@@ -181,6 +186,10 @@ async def reopen(tx: Tx, run_id: RunId) -> Run:
     if row is None:
         raise Conflict(Code.FLOW_ENDED, "The flow has ended, and nothing of it is left to be tried again.")
     return decode(Run, row)
+
+
+async def prune(tx: Tx, *, before: UUID, limit: int) -> int:
+    return await tx.run(PRUNE, before, limit)
 
 
 def _json(value: object) -> str:

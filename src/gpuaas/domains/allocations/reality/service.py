@@ -35,6 +35,7 @@ _Leases = msgspec.json.Decoder(dict[UUID, list[str]])
 orphan_list = store.list_open
 orphan_show = store.show
 orphans_open = store.open_count
+orphans_prune = store.prune
 
 
 async def sweep(tx: Tx, *, lease_seconds: int, after: UUID) -> UUID | None:

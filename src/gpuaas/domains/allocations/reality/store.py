@@ -1,6 +1,7 @@
 """SQL of the comparison of what agents observe with the books."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
@@ -56,6 +57,10 @@ FROM orphans o JOIN nodes n ON n.id = o.node_id
 """
 LIST = f"{_SHOWN} WHERE o.ended_at IS NULL AND o.id < $1 ORDER BY o.id DESC LIMIT $2"
 SHOW = f"{_SHOWN} WHERE o.id = $1"
+PRUNE = """
+DELETE FROM orphans WHERE id IN (
+    SELECT id FROM orphans WHERE ended_at < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
+"""
 OPEN_COUNT = "SELECT count(*) FROM orphans WHERE ended_at IS NULL AND told_at IS NOT NULL"
 
 
@@ -121,3 +126,7 @@ async def show(tx: Tx, orphan_id: OrphanId) -> ShownOrphan:
 
 async def open_count(tx: Tx) -> int:
     return int(await tx.value(OPEN_COUNT))
+
+
+async def prune(tx: Tx, *, before: datetime, limit: int) -> int:
+    return await tx.run(PRUNE, before, limit)
