@@ -1,4 +1,4 @@
-"""Every event of allocations is told once, by its story."""
+"""Every event of allocations is told once by its story."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,15 +11,20 @@ from tests.support.ground import Ground, ground_of
 
 
 @pytest.fixture(scope="module")
-async def ground(db: Database) -> AsyncIterator[Ground]:
+async def grounds(db: Database) -> AsyncIterator[Ground]:
     async with ground_of(db, machines=0) as made:
         yield made
 
 
+@pytest.fixture
+async def ground(grounds: Ground) -> AsyncIterator[Ground]:
+    policy = dict(grounds.fleet.city.policy.values)
+    await grounds.anew()
+    yield grounds
+    grounds.fleet.city.policy.values = policy
+
+
 @pytest.mark.parametrize("name", ALLOCATION_STORIES)
 async def test_every_event_of_allocations_is_told_once_by_its_story(ground: Ground, superuser: Any, name: str):
-    await superuser.execute("UPDATE nodes SET cordoned = true")
-    ground.machines.clear()
-    await ground.machine()
     subject_id = await ALLOCATION_STORIES[name](ground, superuser)
     assert len(await ground.fleet.events(name, subject_id)) == 1

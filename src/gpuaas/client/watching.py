@@ -7,10 +7,8 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from uuid import UUID
 
-import msgspec
-
 from gpuaas.client import allocations
-from gpuaas.client.api import Api
+from gpuaas.client.api import Api, decode
 from gpuaas.client.errors import ApiError, ClientError, Unreachable
 from gpuaas.contracts.http.allocations import TimelineView
 from gpuaas.kit import clock
@@ -23,24 +21,27 @@ _FINAL = frozenset({403, 404})
 
 def timeline_watch(api: Api, project_id: UUID, allocation_id: UUID) -> Generator[TimelineView]:
     """The timeline now, and whenever it has changed, until the allocation has ended or nobody asks for more."""
-    last, streams, seen_at = b"", True, clock.monotonic()
+    last: TimelineView | None = None
+    streams, streamed, seen_at = True, False, clock.monotonic()
+    shape = allocations.allocation_timeline(project_id, allocation_id)
     while True:
         told = False
         try:
-            source = _streamed if streams else _asked
-            for body in source(api, project_id, allocation_id):
-                told, seen_at = True, clock.monotonic()
+            for body in (_streamed if streams else _asked)(api, project_id, allocation_id):
+                told, seen_at, streamed = True, clock.monotonic(), streamed or streams
                 if body is None:
                     return
-                if body != last:
-                    last = body
-                    yield msgspec.json.decode(body, type=TimelineView)
+                found = decode(shape, body)
+                if found != last:
+                    last = found
+                    yield found
+            streams = streamed  # where none ever came through, none is asked for again
         except (Unreachable, ApiError) as error:
             if isinstance(error, ApiError) and error.status in _FINAL:
                 raise
             if clock.monotonic() - seen_at > AWAY_SECONDS:
                 raise
-            streams = streams and told  # what lets no stream through now is not asked for one again
+            streams = False  # asked for once in the plain way, which also renews a credential that has expired
         if not told or not streams:
             time.sleep(LOOK_SECONDS)
 
