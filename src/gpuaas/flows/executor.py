@@ -18,7 +18,7 @@ from gpuaas.domains.runs import service as runs
 from gpuaas.domains.runs.models import HINT, Outcome, Progress, Run
 from gpuaas.domains.runs.states import OPEN
 from gpuaas.flows.story import Again, Call, Flow, Scene, Step, StepFailed
-from gpuaas.infra.postgres.database import AGAIN, AWAY, Database
+from gpuaas.infra.postgres.database import AWAY, TAKEN_BACK, Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit import log, trace
 from gpuaas.kit.errors import Fault, Unavailable
@@ -29,6 +29,8 @@ LEASE_SECONDS = 30.0
 POLL_SECONDS = 1.0
 AT_ONCE = 16
 PAUSE_SECONDS = (0.1, 30.0)
+INTERRUPTED_SECONDS = 0.2
+"""Until a run is taken again whose step the database took back, or cut off."""
 MAX_ERROR = 500
 ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
 ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
@@ -95,10 +97,12 @@ class Executor:
         try:
             async with self._db.transaction(Sight(PLATFORM), f"worker:{self._worker}") as tx:
                 return await runs.take(tx, self._worker, list(self._flows), lease_seconds=self._lease, limit=limit)
-        except (*AWAY, *AGAIN, Unavailable) as error:
+        except (*AWAY, *TAKEN_BACK, Unavailable) as error:
             log.get_logger().warning("flows are not looked at", reason=f"{type(error).__name__}: {error}")
-            await asyncio.sleep(POLL_SECONDS)
-            return []
+        except Exception as error:  # noqa: BLE001 # whatever it is, nobody else looks after the runs of this worker
+            log.get_logger().error("flows cannot be looked at", exc_info=error)
+        await asyncio.sleep(POLL_SECONDS)
+        return []
 
     async def advance(self, run: Run) -> None:
         """Step by step, until it waits, ends, or is not ours any more."""
@@ -111,19 +115,37 @@ class Executor:
                     run, going = await self._attempt(run, next(numbers))
             except NotOurs:
                 return
-            except Exception as error:  # noqa: BLE001 # whether it was committed is not known: the next reads where it stands
+            except (*AWAY, *TAKEN_BACK, Unavailable) as error:
+                reason = f"{type(error).__name__}: {error}"
+                log.get_logger().warning("a flow is interrupted", kind=run.kind, step=run.step, reason=reason)
+                await self._let_go(run)
+                return
+            except Exception as error:  # noqa: BLE001 # a mistake of ours: tried again when its lease is over
                 log.get_logger().error("a flow is interrupted", kind=run.kind, step=run.step, exc_info=error)
                 return
+
+    async def _let_go(self, run: Run) -> None:
+        """Whether the last step was committed is not known, and need not be: whoever takes the run reads where it
+        stands, and from then on nothing of ours counts."""
+        try:
+            async with self._db.transaction(Sight(PLATFORM), f"worker:{self._worker}") as tx:
+                await runs.let_go(tx, run, seconds=INTERRUPTED_SECONDS)
+        except Exception as error:  # noqa: BLE001 # then its lease ends by itself
+            log.get_logger().warning("a flow is not let go", kind=run.kind, reason=f"{type(error).__name__}: {error}")
 
     async def _attempt(self, run: Run, number: int) -> tuple[Run, bool]:
         flow = self._flows[run.kind]
         try:
+            return await self._tried(flow, run, number)
+        except StepFailed as failure:
+            return await self._failed(flow, run, number, failure)
+
+    async def _tried(self, flow: Flow, run: Run, number: int) -> tuple[Run, bool]:
+        try:
             if run.state is FlowState.FORWARD:
                 return await self._forward(flow, run, number)
             return await self._undo(flow, run, number)
-        except StepFailed as failure:
-            return await self._failed(flow, run, number, failure)
-        except (NotOurs, Unavailable, *AWAY, *AGAIN):
+        except (StepFailed, NotOurs, Unavailable, *AWAY, *TAKEN_BACK):
             raise
         except (Again, Fault) as error:
             return await self._again(flow, run, number, getattr(error, "code", "again"), str(error))
@@ -227,7 +249,7 @@ class Executor:
 
     def _standing(self, run: Run, flow: Flow, code: str, reason: str, outcome: Outcome) -> Progress:
         """Where it stands already, after one more attempt."""
-        reason = log.scrub_text(reason)[:MAX_ERROR]
+        code, reason = _kept(code), _kept(reason)
         attempts = {Outcome.AGAIN: run.attempt + 1, Outcome.WAITS: run.attempt}
         return Progress(
             attempted=[flow.at(run).name if run.state is FlowState.FORWARD else run.step],
@@ -267,6 +289,11 @@ class Executor:
 
     def _scene(self, flow: Flow, run: Run, tx: Tx, outcome: Any = None) -> Scene:
         return Scene(tx, run, _memo(flow, run), self._parts, outcome)
+
+
+def _kept(text: str) -> str:
+    """As far as a database can keep it: what a step stumbled over may be no text at all."""
+    return log.scrub_text(text.encode(errors="backslashreplace").decode())[:MAX_ERROR]
 
 
 def pause(attempt: int) -> float:

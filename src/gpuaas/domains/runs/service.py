@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.events.provisioning import FlowEnded
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.runs import store
 from gpuaas.domains.runs.models import CANCELLABLE, HINT, Run
@@ -15,6 +16,9 @@ from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log, trace
 from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import RunId, new_id
+
+OVERDUE_SECONDS = 60.0
+"""Beyond its deadline, in which a worker would have turned it round."""
 
 run_get = store.get
 run_list = store.list_all
@@ -59,6 +63,19 @@ async def run_cancel(tx: Tx, run_id: RunId, reason: str) -> Run:
         return run
     tx.hint(HINT)
     return cancelled
+
+
+async def run_give_up(tx: Tx, run_id: RunId, reason: str) -> bool:
+    """The wall behind every deadline: a run that no worker could end in time, not even by surrendering, is over.
+    Whoever calls this leaves its subject where it can do no harm, in the same commit. False: it is not overdue."""
+    run = await store.give_up(tx, run_id, reason, overdue_seconds=OVERDUE_SECONDS)
+    if run is None:
+        return False
+    tx.emit(
+        FlowEnded(run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=run.state, error_code=run.error_code),
+        subject_id=run.id,
+    )
+    return True
 
 
 async def run_retry(tx: Tx, run_id: RunId) -> Run:

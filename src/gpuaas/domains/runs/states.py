@@ -6,7 +6,7 @@ from gpuaas.kit.life import Life, exits, minutes, terminal
 S = FlowState
 LIFE = Life(
     {
-        S.FORWARD: exits(S.DONE, S.UNDOING, deadline=minutes(24 * 60), on_deadline=S.UNDOING),
+        S.FORWARD: exits(S.DONE, S.UNDOING, S.SURRENDERED, deadline=minutes(24 * 60), on_deadline=S.UNDOING),
         S.UNDOING: exits(S.UNDONE, S.SURRENDERED, deadline=minutes(24 * 60), on_deadline=S.SURRENDERED),
         S.DONE: terminal,
         S.UNDONE: terminal,

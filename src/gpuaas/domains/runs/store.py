@@ -12,7 +12,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.runs.models import Attempt, Progress, Run
 from gpuaas.domains.runs.states import LIFE, OPEN, S
-from gpuaas.infra.postgres.tx import Row, Tx, decode, decode_all
+from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import RunId
 
@@ -72,7 +72,24 @@ WITH moved AS (
 )
 SELECT {_ROW} FROM moved
 """
-LET_GO = f"UPDATE flow_runs SET lease_until = NULL WHERE id = $1 AND fence = $2 AND {_OPEN}"
+LET_GO = f"""
+UPDATE flow_runs SET lease_until = least(lease_until, now() + make_interval(secs => $3))
+WHERE id = $1 AND fence = $2 AND {_OPEN}
+"""
+# Nobody could end it, though its step's deadline is long over: whoever still acts on it writes nothing more.
+GIVE_UP = f"""
+WITH stuck AS (
+    SELECT id, state FROM flow_runs
+    WHERE id = $1 AND {_OPEN} AND state = ANY($3) AND due_at < now() - make_interval(secs => $4) FOR UPDATE
+), given_up AS (
+    UPDATE flow_runs r SET state = $2, state_since = now(), ended_at = now(), fence = fence + 1, lease_until = NULL
+    FROM stuck WHERE r.id = stuck.id RETURNING r.*
+), noted AS (
+    INSERT INTO flow_attempts (run_id, fence, number, direction, step, outcome, detail, worker)
+    SELECT g.id, g.fence, 0, stuck.state, g.step, 'failed', $5, $6 FROM given_up g JOIN stuck ON stuck.id = g.id
+)
+SELECT {_ROW} FROM given_up
+"""
 WAKE = f"""
 UPDATE flow_runs SET next_at = now(), wakes = wakes + 1 WHERE subject_id = $1 AND {_OPEN}
 """
@@ -163,8 +180,16 @@ async def progress(tx: Tx, run: Run, at: Progress, *, number: int, keep: bool, l
     return None if row is None else decode(Run, row)
 
 
-async def let_go(tx: Tx, run: Run) -> None:
-    await tx.run(LET_GO, run.id, run.fence)
+async def let_go(tx: Tx, run: Run, *, seconds: float) -> None:
+    """Another may take it after so long, unless it is another's already."""
+    await tx.run(LET_GO, run.id, run.fence, seconds)
+
+
+async def give_up(tx: Tx, run_id: RunId, reason: str, *, overdue_seconds: float) -> Run | None:
+    """None: it has ended, or it is not overdue by so much."""
+    sources = [state for state in LIFE.sources(S.SURRENDERED) if state in OPEN]
+    row = await tx.row(GIVE_UP, run_id, S.SURRENDERED, sources, overdue_seconds, reason, tx.actor_name)
+    return None if row is None else decode(Run, row)
 
 
 async def wake(tx: Tx, subject_id: UUID) -> bool:
@@ -182,7 +207,8 @@ async def retry(tx: Tx, run_id: RunId) -> Run | None:
 
 
 async def reopen(tx: Tx, run_id: RunId) -> Run:
-    row = await tx.row(REOPEN, run_id, S.UNDOING, [s for s in LIFE.sources(S.UNDOING) if s not in OPEN])
+    with conflicts({"flow_runs_one_open": Code.FLOW_ENDED}):  # a later one of its kind is under way
+        row = await tx.row(REOPEN, run_id, S.UNDOING, [s for s in LIFE.sources(S.UNDOING) if s not in OPEN])
     if row is None:
         raise Conflict(Code.FLOW_ENDED, "The flow has ended, and nothing of it is left to be tried again.")
     return decode(Run, row)

@@ -43,6 +43,8 @@ AWAY = (
 )
 # The server asks for the whole transaction again.
 AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+# It was taken back, and the same may work in a moment: for whoever has nobody waiting for his answer.
+TAKEN_BACK = (*AGAIN, asyncpg.LockNotAvailableError)
 
 
 def away(error: BaseException) -> Unavailable:

@@ -206,22 +206,30 @@ async def deadline_pass(tx: Tx, policy: PolicyReader, allocation_id: AllocationI
         case S.PROVISIONING:
             await _provisioning_passed(tx, allocation)
         case S.RELEASING:
-            if await runs.open_of(tx, allocation.id, FlowKind.ALLOCATION_RELEASE) is None:
-                await allocations.release_failed(tx, policy, allocation, reason="it was not released in time")
+            reason = "it was not released in time"
+            if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_RELEASE, reason):
+                await allocations.release_failed(tx, policy, allocation, reason=reason)
         case _:
             pass
 
 
 async def _provisioning_passed(tx: Tx, allocation: Allocation) -> None:
-    run = await runs.open_of(tx, allocation.id, FlowKind.ALLOCATION_PROVISION)
     reason = "it was not ready in time"
-    if run is None:  # nobody takes it back any more: what it held may have been touched
+    if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_PROVISION, reason):  # what it held may be touched
         held = await allocations.holds_of(tx, allocation.id)
         await allocations.quarantine(tx, held, reason=OVERDUE, detail=f"allocation {allocation.id}: {reason}")
         await allocations.holds_end(tx, allocation, {hold.id: HoldState.QUARANTINED for hold in held})
         await allocations.allocation_fail(tx, allocation, code=OVERDUE, reason=reason)
-    elif run.state is FlowState.FORWARD and run.cancel_requested_at is None:
+        return
+    run = await runs.open_of(tx, allocation.id, FlowKind.ALLOCATION_PROVISION)
+    if run is not None and run.state is FlowState.FORWARD and run.cancel_requested_at is None:
         await runs.run_cancel(tx, run.id, reason)
+
+
+async def _nobody_ends_it(tx: Tx, allocation: Allocation, kind: FlowKind, reason: str) -> bool:
+    """Its flow has ended without ending it, or is past its own deadline and cannot even surrender: then it is over."""
+    run = await runs.open_of(tx, allocation.id, kind)
+    return run is None or await runs.run_give_up(tx, run.id, reason)
 
 
 async def cleaning_pass(tx: Tx) -> None:
