@@ -20,6 +20,8 @@ class Do(StrEnum):
     DROP_NETWORK = "drop_network"
     """For `seconds`, or until cleared."""
     REFUSE_RESET = "refuse_reset"
+    REFUSE_IMAGE = "refuse_image"
+    """The system cannot be installed anew."""
     GPU_USE = "gpu_use"
     """Somebody uses `percent` of one GPU, or of all: what its metrics say from now on."""
     SKEW_CLOCK = "skew_clock"

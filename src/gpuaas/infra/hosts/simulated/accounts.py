@@ -29,6 +29,17 @@ def remove_home(home: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
 
 
+def sweep(homes: Path) -> int:
+    """No home and no process of anybody is left; how many homes there were."""
+    found = sorted(homes.glob("*"))
+    for home in found:
+        end_processes(home)
+        remove_home(home)
+    homes.mkdir(mode=0o700, exist_ok=True)
+    homes.rmdir()
+    return len(found)
+
+
 def files_in(home: Path) -> int:
     return sum(len(files) + 1 for _, _, files in os.walk(home))
 

@@ -92,6 +92,8 @@ def _do(host: SimulatedHost, asked: ControlRequest) -> str:
             host.tap.drop_network(asked.seconds)
         case Do.REFUSE_RESET:
             host.refuse_reset(asked.gpu)
+        case Do.REFUSE_IMAGE:
+            host.refuse_image()
         case Do.GPU_USE:
             host.use_gpu(asked.gpu, asked.percent)
         case Do.SKEW_CLOCK:

@@ -20,6 +20,7 @@ from gpuaas.infra.hosts.simulated.store import Account, RealityStore
 from gpuaas.infra.hosts.simulated.tap import Tap, kind_of, skewed
 from gpuaas.infra.hosts.simulated.topology import Description, build
 from gpuaas.kit import clock
+from gpuaas.kit.ids import new_id
 from gpuaas.ports.host import HostFailed, PhaseTeller
 
 HOST = "*"
@@ -118,6 +119,7 @@ class SimulatedHost:
             effect = f"account changed {login}" if login in reality.accounts else f"account made {login}"
             reality.accounts[login] = account
             reality.used |= dict.fromkeys(gpus, login)
+            reality.touched = True
             self._store.save(effect)
         await self.tap.point(Point.AFTER)
         return AccountResult(uid=os.geteuid(), home=str(home), host_keys=[self._host_key()], address="127.0.0.1")
@@ -200,6 +202,10 @@ class SimulatedHost:
         self._store.now.stubborn += [gpu.serial for gpu in gpus]
         self._store.save()
 
+    def refuse_image(self) -> None:
+        self._store.now.image_refused = True
+        self._store.save()
+
     def use_gpu(self, index: int | None, percent: float) -> None:
         """Have somebody compute on a GPU, or on all of them, from now on."""
         for gpu in self._whole().gpus if index is None else [self._gpu(index)]:
@@ -216,6 +222,7 @@ class SimulatedHost:
         reality.lost.clear()
         reality.unhealthy.clear()
         reality.stubborn.clear()
+        reality.image_refused = False
         reality.busy.clear()
         reality.skew_seconds = 0.0
         self._store.save()
@@ -232,6 +239,7 @@ class SimulatedHost:
             "lose_gpu": reality.lost,
             "fail_health": reality.unhealthy,
             "refuse_reset": reality.stubborn,
+            "refuse_image": reality.image_refused,
             "gpu_use": reality.busy,
             "skew_clock": reality.skew_seconds,
         }
@@ -301,20 +309,24 @@ class SimulatedHost:
         return found
 
     async def _reimage(self) -> Cleaning:
-        """A fresh image: nothing of an account that is no longer there stays."""
-        known, swept = set(self._store.now.accounts), 0
-        for home in sorted(self._homes.glob("*")):
-            if home.name not in known:
-                await asyncio.to_thread(shells.end_processes, home)
-                await asyncio.to_thread(shells.remove_home, home)
-                swept += 1
-        return Cleaning(
-            target=self.name,
-            method=CleaningMethod.REIMAGED,
-            clean=True,
-            at=self.now(),
-            evidence=f"image {self._store.now.image}; {swept} homes swept, {len(known)} accounts kept",
-        )
+        """The system anew: another boot, another SSH host key, no home and no process of anybody. Asked for again with
+        nobody in between, it is new already."""
+        reality = self._store.now
+        if reality.accounts:
+            raise HostFailed("account_in_use", f"not under the hands of {', '.join(sorted(reality.accounts))[:500]}")
+        if reality.image_refused:
+            return self._imaged("the installer failed; the old system is still there", clean=False)
+        swept = await asyncio.to_thread(shells.sweep, self._homes)
+        if reality.touched:
+            reality.image += 1
+            reality.boot_id, reality.host_key, reality.touched = str(new_id()), "", False
+            self._store.save(f"installed image {reality.image}")
+        left = shells.files_in(self._homes) if self._homes.exists() else 0
+        boot = f"image {reality.image} installed; boot {reality.boot_id}; {swept} homes swept; host key made anew"
+        return self._imaged(f"{boot}; {left} files left" if left else boot, clean=not left)
+
+    def _imaged(self, evidence: str, *, clean: bool) -> Cleaning:
+        return Cleaning(target=self.name, method=CleaningMethod.REIMAGED, clean=clean, at=self.now(), evidence=evidence)
 
     def _host_key(self) -> str:
         if not self._store.now.host_key:

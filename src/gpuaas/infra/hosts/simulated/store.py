@@ -28,6 +28,11 @@ class Reality(msgspec.Struct):
     drained: bool = False
     agent_version: str = ""
     image: int = 1
+    """How often the system was installed."""
+    touched: bool = True
+    """Somebody may have had an account since; nobody knows it of a host that is new here."""
+    image_refused: bool = False
+    """The installer fails."""
     accounts: dict[str, Account] = msgspec.field(default_factory=dict)
     used: dict[str, str] = msgspec.field(default_factory=dict)
     """GPU → the login that has written to it since it was cleaned."""

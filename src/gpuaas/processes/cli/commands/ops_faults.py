@@ -142,6 +142,11 @@ def refuse_reset(run: Run, *, node: str, gpu: int | None, data_dir: str) -> None
     _ask(run, data_dir, ControlRequest(do=Do.REFUSE_RESET, node=_named(node), gpu=gpu))
 
 
+@GROUP.command("refuse-image", _NODE, _DATA, summary="Have a node fail to be installed anew after a tenant.")
+def refuse_image(run: Run, *, node: str, data_dir: str) -> None:
+    _ask(run, data_dir, ControlRequest(do=Do.REFUSE_IMAGE, node=_named(node)))
+
+
 @GROUP.command(
     "gpu-use",
     _NODE,
