@@ -29,7 +29,7 @@ POLICIES = {
 PLACE = QueuePlace(position=2, waiting=5, estimated_start=NOW + 3 * HOUR, reason="1 is before it, by age.")
 
 
-def gpu(index: int = 0, quarantine: str = "") -> ShownGpu:
+def gpu(index: int = 0, quarantine: str = "", state: str = "held") -> ShownGpu:
     return ShownGpu(
         node_id=NodeId(NODE),
         node_name="gpu-7",
@@ -38,7 +38,7 @@ def gpu(index: int = 0, quarantine: str = "") -> ShownGpu:
         serial=f"S{index}",
         model="H200",
         numa=0,
-        state="held",
+        state=state,
         quarantine=quarantine,
     )
 
@@ -137,6 +137,10 @@ def answer(given: Facts, question: str) -> str:
         ),
         (facts(S.RELEASING), "train is being given back: 2 H200 GPUs on gpu-7 are being cleaned and checked."),
         (facts(S.RELEASED), "train was given back, and nothing of it is left on gpu-7."),
+        (
+            facts(S.RELEASED, gpus=[gpu(0), gpu(1, state="quarantined")]),
+            "train was given back; not all of its GPUs could be proven clean, so those are in quarantine.",
+        ),
         (facts(S.FAILED), "train never became active; nothing was charged."),
         (facts(S.FAILED, failure_code="cancelled"), "train was given back before it was active; nothing was charged."),
         (facts(S.RELEASE_FAILED), "train could not be proven gone on gpu-7, so its GPUs are in quarantine."),
@@ -224,8 +228,7 @@ def test_the_summary_is_one_sentence_for_every_state(given: Facts, said: str):
                 S.ACTIVE, degraded_since=NOW - HOUR, degraded_reason="a GPU was lost", gpus=[gpu(0), gpu(1, "xid_79")]
             ),
             "How are its GPUs?",
-            "Degraded for 1 hour: A GPU was lost. In quarantine: GPU 1 of gpu-7 (xid_79). Release it and ask again: "
-            "others are chosen.",
+            "Degraded for 1 hour: a GPU was lost. Release it and ask again: others are chosen.",
         ),
         (
             facts(S.FAILED),
@@ -258,6 +261,17 @@ def test_the_summary_is_one_sentence_for_every_state(given: Facts, said: str):
             "How was it cleaned?",
             "2 signed certificates say what was cleaned and how, GPU by GPU: `gpuaas certificates download` keeps it, "
             "`gpuaas certificates verify` checks it without us.",
+        ),
+        (
+            facts(S.RELEASED, certificates=1, gpus=[gpu(0), gpu(1, state="quarantined")]),
+            "How was it cleaned?",
+            "Not proven clean, and so in quarantine: GPU 1 of gpu-7. 1 signed certificate says what was cleaned and "
+            "how, GPU by GPU: `gpuaas certificates download` keeps it, `gpuaas certificates verify` checks it without us.",
+        ),
+        (
+            facts(S.ACTIVE, gpus=[gpu(0), gpu(1, "xid_79")]),
+            "How are its GPUs?",
+            "In quarantine: GPU 1 of gpu-7 (xid_79). Release it and ask again: others are chosen.",
         ),
         (
             facts(S.RELEASING),

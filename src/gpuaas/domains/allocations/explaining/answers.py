@@ -10,7 +10,7 @@ from gpuaas.contracts.http.allocations import AllocationExplained, Explanation, 
 from gpuaas.contracts.policy_keys import Value
 from gpuaas.domains.allocations.explaining.facts import Facts
 from gpuaas.domains.allocations.explaining.wording import about, at, lasting, listed, money, number, sentence, until
-from gpuaas.domains.allocations.states import HOLDS_SLOTS, LIVE, S
+from gpuaas.domains.allocations.states import HOLDS_SLOTS, LIVE, HoldState, S
 
 Answer = Callable[[Facts], str]
 """Empty: the question does not fit."""
@@ -56,6 +56,8 @@ def summary(facts: Facts) -> str:
             return f"{it.name} has {what}{_on(facts)}, {since}{sick}."
         case S.RELEASING:
             return f"{it.name} is being given back: {what}{_on(facts)} are being cleaned and checked."
+        case S.RELEASED if _unclean(facts):
+            return f"{it.name} was given back; not all of its GPUs could be proven clean, so those are in quarantine."
         case S.RELEASED:
             return f"{it.name} was given back, and nothing of it is left{_on(facts)}."
         case S.FAILED if it.failure_code == "cancelled":
@@ -70,6 +72,11 @@ def _what(facts: Facts) -> str:
     it = facts.shown
     nodes = f" on each of {it.node_count} nodes" if it.node_count > 1 else ""
     return f"{it.gpu_count} {it.gpu_model} {'GPU' if it.gpu_count == 1 else 'GPUs'}{nodes}"
+
+
+def _unclean(facts: Facts) -> list[str]:
+    """Of one that was released: the GPUs that were not proven clean."""
+    return [f"GPU {gpu.gpu_index} of {gpu.node_name}" for gpu in facts.gpus if gpu.state == HoldState.QUARANTINED]
 
 
 def _on(facts: Facts) -> str:
@@ -134,8 +141,10 @@ def how_it_was_cleaned(facts: Facts) -> str:
     if not facts.certificates:
         return "It was given back before anybody could use it: there was nothing to clean."
     certified = number(facts.certificates, "signed certificate")
+    unclean = _unclean(facts)
+    left = f"Not proven clean, and so in quarantine: {listed(unclean)}. " if unclean else ""
     return (
-        f"{certified} {'says' if facts.certificates == 1 else 'say'} what was cleaned and how, GPU by GPU: "
+        f"{left}{certified} {'says' if facts.certificates == 1 else 'say'} what was cleaned and how, GPU by GPU: "
         "`gpuaas certificates download` keeps it, `gpuaas certificates verify` checks it without us."
     )
 
@@ -239,14 +248,12 @@ def how_it_is(facts: Facts) -> str:
     if it.state not in HOLDS_SLOTS or not facts.gpus:
         return ""
     sick = [f"GPU {gpu.gpu_index} of {gpu.node_name} ({gpu.quarantine})" for gpu in facts.gpus if gpu.quarantine]
+    advice = " Release it and ask again: others are chosen." if sick else ""
     if it.degraded_since is not None:
-        degraded = f"Degraded for {lasting(facts.now - it.degraded_since)}: {sentence(it.degraded_reason)} "
-    else:
-        degraded = ""
+        since = lasting(facts.now - it.degraded_since)
+        return f"Degraded for {since}: {sentence(it.degraded_reason, capital=False)}{advice}"
     if sick:
-        return f"{degraded}In quarantine: {listed(sick)}. Release it and ask again: others are chosen."
-    if degraded:
-        return degraded.strip()
+        return f"In quarantine: {listed(sick)}.{advice}"
     proven = "proven healthy before it became active, and watched since" if it.active_at else "being checked now"
     return f"{number(len(facts.gpus), 'GPU')}, {proven}: no fault is known."
 

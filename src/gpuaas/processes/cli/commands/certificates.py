@@ -235,4 +235,5 @@ def _show(run: Run, checked: Checked) -> None:
     run.out.line("")
     run.out.table(_CLEANING_COLUMNS, it.cleanings, empty="It names nothing that was cleaned.")
     if len(clean) < len(it.gpus):
-        run.out.note("Those that are not clean went into quarantine: nobody is given them.")
+        run.out.line("")
+        run.out.line("Those that are not clean went into quarantine: nobody is given them.")
