@@ -135,6 +135,9 @@ class Code(StrEnum):
     ORPHAN_MISSING = "orphan_missing"
     ORPHAN_IN_USE = "orphan_in_use"
     QUOTA_MISSING = "quota_missing"
+    GPU_MODEL_UNKNOWN = "gpu_model_unknown"
+    SKU_PRICE_INSTANT_REFUSED = "sku_price_instant_refused"
+    SKU_COUNTS_REFUSED = "sku_counts_refused"
 
 
 C = Code
@@ -262,4 +265,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ORPHAN_MISSING: (kind.Missing, "There is no such orphan, or it was reclaimed."),
     C.ORPHAN_IN_USE: (kind.Conflict, "A live allocation has this. Release it; nothing of it is touched here."),
     C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
+    C.GPU_MODEL_UNKNOWN: (kind.Refused, "No SKU has GPUs of this model. List them to see all."),
+    C.SKU_PRICE_INSTANT_REFUSED: (kind.Refused, "A price begins now or later, within ten years."),
+    C.SKU_COUNTS_REFUSED: (kind.Refused, "A count of GPUs is larger than what a node has."),
 }

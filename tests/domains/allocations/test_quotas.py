@@ -168,7 +168,7 @@ async def test_a_quota_of_nothing_or_nobody_is_refused(city: City, yard: Yard):
     good = {"gpu_model": sku.gpu_model, "gpus": 1}
     path = f"/admin/orgs/{who.org_id}/quotas"
     refused = {
-        "no such model": (path, good | {"gpu_model": "H2000"}, (422, "request_invalid")),
+        "no such model": (path, good | {"gpu_model": "H2000"}, (422, "gpu_model_unknown")),
         "no such organisation": (f"/admin/orgs/{new_id()}/quotas", good, (404, "org_missing")),
         "another's project": (path, good | {"project_id": str(other.project_id)}, (404, "project_missing")),
         "negative": (path, good | {"gpus": -1}, (422, "request_invalid")),

@@ -72,7 +72,7 @@ async def sku_get(cx: UserContext, sku_id: UUID) -> SkuView:
     audit="sku.create",
     status=201,
     tag="skus",
-    errors=(Code.SKU_NAME_TAKEN,),
+    errors=(Code.SKU_NAME_TAKEN, Code.SKU_COUNTS_REFUSED),
 )
 async def sku_create(cx: PlatformContext, wanted: SkuCreate) -> SkuView:
     """Create a SKU with its first price."""
@@ -86,7 +86,7 @@ async def sku_create(cx: PlatformContext, wanted: SkuCreate) -> SkuView:
     lane=Lane.ADMIN,
     audit="sku.update",
     tag="skus",
-    errors=_GONE,
+    errors=(*_GONE, Code.SKU_COUNTS_REFUSED),
 )
 async def sku_update(cx: PlatformContext, sku_id: UUID, wanted: SkuUpdate) -> SkuView:
     """Change a SKU's title or rules, retire it or offer it again.
@@ -104,7 +104,7 @@ async def sku_update(cx: PlatformContext, sku_id: UUID, wanted: SkuUpdate) -> Sk
     audit="sku.price_set",
     status=201,
     tag="skus",
-    errors=(*_GONE, Code.SKU_PRICE_EXISTS),
+    errors=(*_GONE, Code.SKU_PRICE_EXISTS, Code.SKU_PRICE_INSTANT_REFUSED),
 )
 async def sku_price_set(cx: PlatformContext, sku_id: UUID, wanted: PriceSet) -> PriceView:
     """Set a price from an instant on. What runs keeps the price it began with."""

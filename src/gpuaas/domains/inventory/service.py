@@ -87,13 +87,13 @@ def _check_instant(at: datetime) -> None:
     )
     if reason:
         message = "A price begins at an instant with a zone, within ten years."
-        raise Refused(Code.REQUEST_INVALID, message, details=[Detail("valid_from", reason)])
+        raise Refused(Code.SKU_PRICE_INSTANT_REFUSED, message, details=[Detail("valid_from", reason)])
 
 
 def _check_counts(counts: Sequence[int], gpus_per_node: int) -> None:
     if max(counts) > gpus_per_node:
         raise Refused(
-            Code.REQUEST_INVALID,
+            Code.SKU_COUNTS_REFUSED,
             "A count of GPUs is larger than what a node has.",
             details=[Detail("allowed_gpu_counts", f"at most {gpus_per_node}, the GPUs of a node")],
         )

@@ -121,7 +121,7 @@ async def set_price(
     with conflicts(_FROM):
         row = await tx.row(SET_PRICE, new_id(), sku_id, currency, micros, valid_from, set_by)
     if row is None:
-        raise Refused(Code.REQUEST_INVALID, "A price begins now or later, never in the past.")
+        raise Refused(Code.SKU_PRICE_INSTANT_REFUSED, "A price begins now or later, never in the past.")
     return decode(Price, row)
 
 

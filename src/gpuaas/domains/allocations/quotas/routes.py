@@ -24,7 +24,7 @@ async def quota_list(cx: OrgContext) -> QuotasView:
     permission=P.PLATFORM_MANAGE,
     lane=Lane.ADMIN,
     audit="quota.set",
-    errors=(Code.ORG_MISSING, Code.PROJECT_MISSING),
+    errors=(Code.ORG_MISSING, Code.PROJECT_MISSING, Code.GPU_MODEL_UNKNOWN),
 )
 async def quota_set(cx: PlatformContext, org_id: UUID, wanted: QuotaSet) -> QuotaView:
     """Set how many GPUs of a model an organisation, or one of its projects, may hold at once.

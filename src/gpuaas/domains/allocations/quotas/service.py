@@ -88,7 +88,7 @@ async def quota_set(tx: Tx, actor: Actor, org_id: OrgId, wanted: QuotaSet) -> Qu
     sold = await inventory.skus(tx, after=NIL, state=None, region=None, limit=MAX_SKUS)
     if wanted.gpu_model not in {sku.gpu_model for sku in sold}:
         raise Refused(
-            Code.REQUEST_INVALID,
+            Code.GPU_MODEL_UNKNOWN,
             "No SKU has GPUs of this model: a quota of it would hold for nothing.",
             details=[Detail("gpu_model", "not the gpu_model of any SKU")],
         )

@@ -17,7 +17,11 @@ from gpuaas.domains.allocations.views import view
 from gpuaas.infra.http.context import ProjectContext
 from gpuaas.infra.http.operation import Lane, operation
 
+KEYS_BYTES = 512 * 1024
+"""Room for fifty of the longest SSH keys."""
 _ALL = "/projects/{project_id}/allocations"
+MAX_BODY = 512 * 1024
+"""As many SSH keys as may be sent, each as long as may be."""
 _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
 
 
@@ -29,6 +33,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
     audit="allocation.request",
     tag="allocations",
     status=202,
+    body_limit=KEYS_BYTES,
     errors=(
         *_ASKING,
         Code.ALLOCATION_NAME_TAKEN,
@@ -37,6 +42,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
         Code.SSH_KEY_REQUIRED,
         Code.SSH_KEY_MISSING,
         Code.SSH_KEY_INVALID,
+        Code.SSH_KEY_LIMIT,
     ),
 )
 async def allocation_create(cx: ProjectContext, wanted: AllocationCreate) -> AllocationView:

@@ -197,8 +197,10 @@ async def _keys(where: Where, wanted: AllocationCreate) -> list[str]:
             "Without an SSH key nobody could log in. Add one to your account (`gpuaas keys add`), or send ssh_keys.",
         )
     if len(lines) > KEYS_MAX:
-        raise Refused(
-            Code.REQUEST_INVALID, f"At most {KEYS_MAX} SSH keys.", details=[Detail("ssh_key_ids", "choose some")]
+        raise Conflict(
+            Code.SSH_KEY_LIMIT,
+            f"At most {KEYS_MAX} SSH keys on an allocation.",
+            details=[Detail("ssh_key_ids", "choose some")],
         )
     return list(lines)
 
