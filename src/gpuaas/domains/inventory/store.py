@@ -39,7 +39,7 @@ SELECT $1, $2, $3, $4, coalesce($5, now()), $6 WHERE coalesce($5, now()) >= now(
 PRICES = "SELECT * FROM sku_prices WHERE sku_id = $1 AND id > $2 ORDER BY id LIMIT $3"
 PRICES_NOW = """
 SELECT DISTINCT ON (sku_id) * FROM sku_prices WHERE sku_id = ANY($1) AND valid_from <= now()
-ORDER BY sku_id, valid_from DESC, id DESC
+ORDER BY sku_id, valid_from DESC, created_at DESC, id DESC
 """
 SLOTS = "SELECT * FROM slots WHERE node_id = ANY($1) ORDER BY node_id, gpu_index, id"
 SLOT = "SELECT * FROM slots WHERE id = $1"
