@@ -46,6 +46,10 @@ class ProgramProcess:
         return self._process.pid
 
     @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def log(self) -> str:
         return self._log.read_text()
 
