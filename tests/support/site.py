@@ -116,10 +116,11 @@ class Site:
     def control(self) -> Path:
         return self.folder / "control.sock"
 
-    def start(self, argv: list[str], name: str) -> None:
-        """A program that ends with the site."""
+    def start(self, argv: list[str], name: str) -> subprocess.Popen[bytes]:
+        """A program that ends with the site, if not before."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self._running.append(subprocess.Popen(argv, stdout=log, stderr=log, env=os.environ))
+        return self._running[-1]
 
     async def sellable(self, gpus: int, seconds: float = SECONDS) -> None:
         until = clock.monotonic() + seconds

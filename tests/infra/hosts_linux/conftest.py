@@ -62,7 +62,7 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[machine.Sshd]:
         yield running
 
 
-def _compiled(source: str, library: Path, *defines: str) -> str:
+def compiled(source: str, library: Path, *defines: str) -> str:
     """A stand-in for one of NVIDIA's libraries, with its C interface."""
     if missing := machine.install("cc"):
         pytest.fail(missing)
@@ -73,13 +73,13 @@ def _compiled(source: str, library: Path, *defines: str) -> str:
 
 @pytest.fixture(scope="session")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _compiled("nvml_stub.c", tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1")
+    return compiled("nvml_stub.c", tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1")
 
 
 @pytest.fixture
 def nvml_pending(tmp_path: Path) -> str:
     """The same, but every card waits for a reset."""
-    return _compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", "ALL_PENDING")
+    return compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", "ALL_PENDING")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def nvml_hanging(tmp_path: Path) -> Iterator[str]:
     """The same, but it does not return while there is a file `hang` beside it."""
     hang = tmp_path / "hang"
     try:
-        yield _compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", f'HANGS_WHILE="{hang}"')
+        yield compiled("nvml_stub.c", tmp_path / "libnvidia-ml.so.1", f'HANGS_WHILE="{hang}"')
     finally:
         hang.unlink(missing_ok=True)
 
@@ -95,4 +95,4 @@ def nvml_hanging(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def cuda(tmp_path: Path) -> Callable[..., str]:
     """A driver with one GPU of 96 MiB; defines say what is wrong with it."""
-    return lambda *defines: _compiled("cuda_stub.c", tmp_path / "libcuda.so.1", *defines)
+    return lambda *defines: compiled("cuda_stub.c", tmp_path / "libcuda.so.1", *defines)

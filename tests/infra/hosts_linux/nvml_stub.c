@@ -1,6 +1,9 @@
 /* A libnvidia-ml with one good card, one that is too hot with an ECC error, and none elsewhere. */
 #include <string.h>
 #include <unistd.h>
+#ifndef SERIAL
+#define SERIAL "1653024999999"
+#endif
 typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned int gpu, memory; } utilization_t;
 static int good = 1, hot = 2;
@@ -17,7 +20,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *address, void **handle) {
 int nvmlDeviceGetName(void *handle, char *text, unsigned int length) { strncpy(text, "NVIDIA H200", length); return 0; }
 int nvmlDeviceGetSerial(void *handle, char *text, unsigned int length) {
     if (handle == &hot) return 3; /* not supported */
-    strncpy(text, "1653024999999", length);
+    strncpy(text, SERIAL, length);
     return 0;
 }
 int nvmlDeviceGetUUID(void *handle, char *text, unsigned int length) { strncpy(text, "GPU-0d1f", length); return 0; }
@@ -54,5 +57,8 @@ int nvmlDeviceGetNvLinkState(void *handle, unsigned int link, unsigned int *acti
 int nvmlDeviceGetPowerUsage(void *handle, unsigned int *value) { *value = 75500; return 0; }
 int nvmlDeviceGetTotalEccErrors(void *handle, unsigned int kind, unsigned int counter, unsigned long long *count) {
     *count = handle == &hot ? 2 : 0;
+#ifdef SICK_WHILE /* a file is there */
+    if (!access(SICK_WHILE, F_OK)) *count = 2;
+#endif
     return 0;
 }
