@@ -23,6 +23,7 @@ import gpuaas
 from gpuaas.infra.http.openapi import document
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.processes.gen.main import PRINTERS
+from tests.every.allocation_world import put_allocation, put_certificate, put_flow
 from tests.every.asking import OPERATIONS
 from tests.every.world import SET_POLICY, make_setting
 from tests.support.live import ApiProcess, mint_for
@@ -98,6 +99,9 @@ async def fuzzed(api_process: ApiProcess, database: DatabaseUrls, tmp_path: Path
         "invitation_id": s.invitation_id,
         "dead_letter_id": s.dead_letter_id,
         "audit_id": s.audit_id,
+        "allocation_id": (allocation_id := await put_allocation(s, state="released")),  # watching it ends at once
+        "run_id": await put_flow(s, allocation_id, state="done"),
+        "certificate_id": await put_certificate(s, allocation_id),
     }
     yield Fuzzed(api_process, token, known)
     await connection.close()

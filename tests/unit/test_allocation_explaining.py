@@ -266,7 +266,8 @@ def test_the_summary_is_one_sentence_for_every_state(given: Facts, said: str):
             facts(S.RELEASED, certificates=1, gpus=[gpu(0), gpu(1, state="quarantined")]),
             "How was it cleaned?",
             "Not proven clean, and so in quarantine: GPU 1 of gpu-7. 1 signed certificate says what was cleaned and "
-            "how, GPU by GPU: `gpuaas certificates download` keeps it, `gpuaas certificates verify` checks it without us.",
+            "how, GPU by GPU: `gpuaas certificates download` keeps it, `gpuaas certificates verify` checks it "
+            "without us.",
         ),
         (
             facts(S.ACTIVE, gpus=[gpu(0), gpu(1, "xid_79")]),

@@ -198,10 +198,18 @@ def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
+# OpenAPI 3.1 has the schema of a stream of events describe each of them.
+EVENT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["event", "data"],
+}
+
+
 def _responses(op: Operation, schema_of: dict[str, Any]) -> dict[str, Any]:
     content: dict[str, Any]
     if _streams(op):
-        content = {op.produces: {"schema": {"type": "string"}}}
+        content = {op.produces: {"schema": EVENT if op.produces == "text/event-stream" else {"type": "string"}}}
     else:
         content = {"application/json": {"schema": schema_of[_key(op.answer)]}}
     good_headers: dict[str, Any] = dict(_HEADERS)
