@@ -23,7 +23,7 @@ import gpuaas
 from gpuaas.infra.http.openapi import document
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.processes.gen.main import PRINTERS
-from tests.every.allocation_world import put_allocation, put_certificate, put_flow
+from tests.every.allocation_world import put_allocation, put_certificate, put_flow, put_quota
 from tests.every.asking import OPERATIONS
 from tests.every.world import SET_POLICY, make_setting
 from tests.support.live import ApiProcess, mint_for
@@ -100,6 +100,7 @@ async def fuzzed(api_process: ApiProcess, database: DatabaseUrls, tmp_path: Path
         "dead_letter_id": s.dead_letter_id,
         "audit_id": s.audit_id,
         "allocation_id": (allocation_id := await put_allocation(s, state="released")),  # watching it ends at once
+        "quota_id": await put_quota(s),
         "run_id": await put_flow(s, allocation_id, state="done"),
         "certificate_id": await put_certificate(s, allocation_id),
     }

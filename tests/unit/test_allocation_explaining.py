@@ -28,6 +28,24 @@ POLICIES = {
 }
 PLACE = QueuePlace(position=2, waiting=5, estimated_start=NOW + 3 * HOUR, reason="1 is before it, by age.")
 
+UNSEEN: dict[str, Any] = {
+    "price_id": new_id(),
+    "requested_by_id": None,
+    "ssh_keys": [],
+    "priority": 0,
+    "placement": "2 GPUs on gpu-7: the fullest of 3 nodes with room",
+    "connection_sealed": None,
+    "lease_seconds": 86_400,
+    "expiry_warned_at": None,
+    "idle_since": None,
+    "idle_warned_at": None,
+    "forced": False,
+    "force_attempts": 0,
+    "force_after": None,
+    "correlation_id": "",
+}
+"""What of a row only its explanation sees."""
+
 
 def gpu(index: int = 0, quarantine: str = "", state: str = "held") -> ShownGpu:
     return ShownGpu(
@@ -76,22 +94,7 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "failure": "GPU S1: bandwidth" if state is S.FAILED else "",
         "version": 1,
     }
-    more: dict[str, Any] = {
-        "price_id": new_id(),
-        "requested_by_id": None,
-        "ssh_keys": [],
-        "priority": 0,
-        "placement": "2 GPUs on gpu-7: the fullest of 3 nodes with room" if state is not S.REQUESTED else "",
-        "connection_sealed": None,
-        "lease_seconds": 86_400,
-        "expiry_warned_at": None,
-        "idle_since": None,
-        "idle_warned_at": None,
-        "forced": False,
-        "force_attempts": 0,
-        "force_after": None,
-        "correlation_id": "",
-    }
+    more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
     gpus = changed.pop("gpus", [] if state in {S.REQUESTED, S.FAILED} else [gpu(0), gpu(1)])
     policies = POLICIES | changed.pop("policies", {})
     row |= {name: value for name, value in changed.items() if name in row}
