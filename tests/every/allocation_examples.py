@@ -4,7 +4,7 @@ from uuid import UUID
 
 from tests.every.allocation_world import put_allocation, put_certificate, put_flow
 from tests.every.examples import REASON, Example, Stage, example, plain
-from tests.every.fleet_examples import put_sku
+from tests.every.fleet_world import put_sku
 from tests.every.world import ssh_public_key
 
 plain("allocation_list")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
-from tests.every.fleet_examples import put_sku
+from tests.every.fleet_world import put_sku
 from tests.every.world import Setting
 
 LASTS = {"requested", "provisioning", "releasing"}

@@ -15,7 +15,7 @@ from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from gpuaas.kit.secrets import BOOTSTRAP_PREFIX, new_token, token_hash
 from tests.every.examples import Example, Stage, example, plain
-from tests.every.fleet_examples import put_sku
+from tests.every.fleet_world import put_sku
 from tests.every.world import Setting
 from tests.support.live import OBJECTS
 

@@ -2,7 +2,7 @@
 
 from tests.every.allocation_world import put_allocation, put_quota
 from tests.every.examples import REASON, Example, Stage, example, plain
-from tests.every.fleet_examples import put_sku
+from tests.every.fleet_world import put_sku
 
 plain("quota_list")
 plain("queue_list")

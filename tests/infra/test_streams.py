@@ -28,25 +28,25 @@ async def chunks(good: int, *, fails: bool) -> AsyncIterator[bytes]:
         raise RuntimeError("the database went away")
 
 
-@operation("GET", "/streams/whole", lane=Lane.DEFAULT, transaction=False, registry=registry)
+@operation("GET", "/streams/whole", lane=Lane.DEFAULT, transaction=False, produces="text/plain", registry=registry)
 async def stream_whole(cx: PublicContext) -> Stream:
     """A stream that ends well."""
     return Stream(chunks(3, fails=False), "text/plain", "whole")
 
 
-@operation("GET", "/streams/empty", lane=Lane.DEFAULT, transaction=False, registry=registry)
+@operation("GET", "/streams/empty", lane=Lane.DEFAULT, transaction=False, produces="text/plain", registry=registry)
 async def stream_empty(cx: PublicContext) -> Stream:
     """A stream of nothing."""
     return Stream(chunks(0, fails=False), "text/plain", "empty")
 
 
-@operation("GET", "/streams/early", lane=Lane.DEFAULT, transaction=False, registry=registry)
+@operation("GET", "/streams/early", lane=Lane.DEFAULT, transaction=False, produces="text/plain", registry=registry)
 async def stream_early(cx: PublicContext) -> Stream:
     """A stream that fails before it begins."""
     return Stream(chunks(0, fails=True), "text/plain", "early")
 
 
-@operation("GET", "/streams/cut", lane=Lane.DEFAULT, transaction=False, registry=registry)
+@operation("GET", "/streams/cut", lane=Lane.DEFAULT, transaction=False, produces="text/plain", registry=registry)
 async def stream_cut(cx: PublicContext) -> Stream:
     """A stream that fails midway."""
     return Stream(chunks(2, fails=True), "text/plain", "cut")

@@ -122,6 +122,14 @@ BROKEN = [
         "checkpoint 30",
         ["UPDATE signing_keys SET signs_from = now() + interval '1 day' WHERE purpose = 'audit'"],
     ),
+    (
+        "invariant_14_artifacts_move",
+        "{e}",
+        [
+            "INSERT INTO agent_artifacts (id, version, digest, size, state, due_at, created_by) VALUES ('{e}', 'v', "
+            "'sha256:' || repeat('a', 64), 1, 'uploading', now() - interval '2 minutes', 'c')"
+        ],
+    ),
     ("invariant_30_org_has_owner", "{o}", [ORG]),
     ("invariant_31_deleted_orgs_are_empty", "{p}", [ORG, PROJECT, "UPDATE orgs SET deleted_at = now()"]),
     (
@@ -165,7 +173,7 @@ async def test_each_invariant_is_told_when_it_breaks(call: Caller, database, nam
         subject = month
     else:
         undo = [
-            "TRUNCATE users, orgs, outbox, consumer_progress, idempotency_keys, dead_letters CASCADE",
+            "TRUNCATE users, orgs, outbox, consumer_progress, idempotency_keys, dead_letters, agent_artifacts CASCADE",
             "UPDATE audit_log SET actor_name = 'ada@example.com'",
             "UPDATE signing_keys SET signs_from = now() - interval '1 day'",
         ]
@@ -195,6 +203,15 @@ BROKEN_ELSEWHERE = {
     "invariant_37_one_gpu_one_node",
     "invariant_20_certificates_signed_while_valid",
     "invariant_35_token_used_once",
+    "invariant_04_one_holder",
+    "invariant_05_live_have_holds",
+    "invariant_06_active_is_proven",
+    "invariant_09_released_is_clean",
+    "invariant_10_cleaning_ends",
+    "invariant_13_flows_go_on",
+    "invariant_14_flows_move",
+    "invariant_14_allocations_move",
+    "invariant_21_books_are_real",
 }
 
 
