@@ -1,7 +1,7 @@
 """What both ends of an allocation share: taking its account away, cleaning what it held, proving it, and the word about
 it. Each may run twice; each says of every GPU whether it is proven clean."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,6 +11,7 @@ from gpuaas.contracts.http.allocations import Isolation
 from gpuaas.contracts.tasks.base import Task
 from gpuaas.contracts.tasks.catalogue import (
     Cleaning,
+    CleaningMethod,
     HealthCheck,
     HealthResult,
     RevokeResult,
@@ -25,15 +26,14 @@ from gpuaas.domains.allocations.models import Allocation, Hold, login_of
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Slot
+from gpuaas.domains.nodes.health import judgement
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.flows.nodes import Answer, ask
 from gpuaas.flows.story import Scene, StepFailed, Wait
 from gpuaas.infra.signing import SigningKeys
-from gpuaas.kit import clock
+from gpuaas.kit import clock, log
 from gpuaas.kit.ids import NodeId, new_id
 from gpuaas.ports.reimaging import Reimaging
-
-MAX_CLEANINGS = 200
 
 
 def by_node(held: Sequence[Hold]) -> dict[NodeId, list[str]]:
@@ -44,9 +44,9 @@ def by_node(held: Sequence[Hold]) -> dict[NodeId, list[str]]:
     return nodes
 
 
-async def revoke(scene: Scene, allocation: Allocation, held: Sequence[Hold]) -> Wait | None:
+async def revoke(scene: Scene, allocation: Allocation, nodes: Iterable[NodeId]) -> Wait | None:
     """The account goes, with everything of its uid. What is left of it fails the step: then it is not gone."""
-    orders: dict[NodeId, Task] = {node_id: UserRevoke(login=login_of(allocation.id)) for node_id in by_node(held)}
+    orders: dict[NodeId, Task] = {node_id: UserRevoke(login=login_of(allocation.id)) for node_id in nodes}
     answers = await ask(scene, "revoke", orders)
     if isinstance(answers, Wait):
         return answers
@@ -70,23 +70,26 @@ class Cleaned:
     health: dict[NodeId, HostHealth]
 
 
-def verdict(slot: Slot, siblings: Sequence[Slot], cleanings: Sequence[Cleaning], health: HostHealth) -> str:
+def verdict(
+    slot: Slot, siblings: Sequence[Slot], cleanings: Sequence[Cleaning], health: HostHealth, *, anew: bool
+) -> str:
     """Why this GPU is not proven clean and healthy; empty: it is. What was cleaned and belongs to none of the GPUs was
-    the host's, and concerns all."""
+    the host's, and concerns all. A reset is no erasure: its memory has to be cleared; `anew`: its host set up anew."""
     own = {slot.serial, slot.nvme_address, slot.fabric_address}
     others = {name for s in siblings for name in (s.serial, s.nvme_address, s.fabric_address)} - own
     about = [cleaning for cleaning in cleanings if cleaning.target not in others]
     unclean = [f"{c.target} {c.method}: {c.evidence}" for c in about if not c.clean]
     if unclean:
         return "; ".join(unclean)
-    if not any(cleaning.target == slot.serial for cleaning in about):
-        return "nothing shows that it was cleaned"
-    found = next((gpu for gpu in health.gpus if gpu.serial == slot.serial), None)
+    if not any(c.target == slot.serial and c.method is CleaningMethod.MEMORY_CLEARED for c in about):
+        return "nothing shows that its memory was cleared"
+    if anew and not any(c.method is CleaningMethod.REIMAGED for c in about):
+        return "nothing shows that its host was set up anew"
+    found = next((gpu for gpu in judgement.gpu_verdicts(health.gpus) if gpu.serial == slot.serial), None)
     if found is None:
         return "it was not found by the check afterwards"
-    if not found.healthy:
-        return "its check afterwards failed: " + ", ".join(check.name for check in found.checks if not check.passed)
-    return ""
+    well, why = judgement.gpu_verdict(found)
+    return "" if well else f"its check afterwards failed: {why}"
 
 
 async def clean(scene: Scene, allocation: Allocation, held: Sequence[Hold]) -> Cleaned | Wait:
@@ -115,15 +118,18 @@ def _health(answer: Answer) -> HostHealth:
 
 
 async def certify(scene: Scene, allocation: Allocation, held: Sequence[Hold], cleaned: Cleaned) -> list[str]:
-    """A signed statement for each node; the serial numbers that are proven clean."""
+    """A signed statement for each node; the serial numbers that are proven clean. Only when they are given back: once
+    signed it stays, and what a later attempt shows is not in it."""
+    anew = allocation.isolation is Isolation.FULL_REIMAGE
     nodes = await registry.several(scene.tx, list(by_node(held)), lease=registry.ANY_LEASE)
     keys, now, proven = scene.parts.get(SigningKeys), clock.now(), []
     for node_id, serials in by_node(held).items():
-        slots = await inventory.slots_of(scene.tx, [node_id])
+        slots, cleanings = await inventory.slots_of(scene.tx, [node_id]), cleaned.cleanings[node_id]
         gpus = []
         for slot in (slot for slot in slots if slot.serial in serials):
-            why = verdict(slot, slots, cleaned.cleanings[node_id], cleaned.health[node_id])
-            gpus.append(CheckedGpu(serial=slot.serial, model=slot.model, clean=not why, detail=why[:400]))
+            why = verdict(slot, slots, cleanings, cleaned.health[node_id], anew=anew)
+            detail = log.scrub_text(why)[:400]
+            gpus.append(CheckedGpu(serial=slot.serial, model=slot.model, clean=not why, detail=detail))
         proven += [gpu.serial for gpu in gpus if gpu.clean]
         statement = SanitisationStatement(
             certificate_id=new_id(),
@@ -136,7 +142,7 @@ async def certify(scene: Scene, allocation: Allocation, held: Sequence[Hold], cl
             gpus=gpus,
             account_removed=True,
             processes_ended=scene.memo.get("processes_ended", 0),
-            cleanings=cleaned.cleanings[node_id][:MAX_CLEANINGS],
+            cleanings=[_in_words(cleaning) for cleaning in cleanings],
             held_from=min(hold.held_at for hold in held),
             held_until=allocation.release_requested_at or now,
             issued_at=now,
@@ -146,7 +152,14 @@ async def certify(scene: Scene, allocation: Allocation, held: Sequence[Hold], cl
     return proven
 
 
-async def unlease(scene: Scene, allocation: Allocation, held: Sequence[Hold]) -> Wait | None:
-    orders: dict[NodeId, Task] = {node_id: SlotUnlease(allocation_id=allocation.id) for node_id in by_node(held)}
+def _in_words(cleaning: Cleaning) -> Cleaning:
+    """As it is signed: whoever reads it in a terminal reads words."""
+    return msgspec.structs.replace(
+        cleaning, target=log.scrub_text(cleaning.target), evidence=log.scrub_text(cleaning.evidence)
+    )
+
+
+async def unlease(scene: Scene, allocation: Allocation, nodes: Iterable[NodeId]) -> Wait | None:
+    orders: dict[NodeId, Task] = {node_id: SlotUnlease(allocation_id=allocation.id) for node_id in nodes}
     answers = await ask(scene, "unlease", orders)
     return answers if isinstance(answers, Wait) else None

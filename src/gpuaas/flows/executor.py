@@ -10,9 +10,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from prometheus_client import Counter
 
-from gpuaas.contracts.events.provisioning import FlowEnded
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.runs import service as runs
 from gpuaas.domains.runs.models import HINT, Outcome, Progress, Run
@@ -29,11 +27,7 @@ LEASE_SECONDS = 30.0
 POLL_SECONDS = 1.0
 AT_ONCE = 16
 PAUSE_SECONDS = (0.1, 30.0)
-INTERRUPTED_SECONDS = 0.2
-"""Until a run is taken again whose step the database took back, or cut off."""
-MAX_ERROR = 500
-ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
-ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
+INTERRUPTED_SECONDS = 0.2  # until a run is taken again whose step the database took back, or cut off
 Probe = Callable[[str, Run, list[str]], Awaitable[None]]
 """Called around each commit with `before` and `after` and the steps in it: where tests let a worker die."""
 
@@ -73,10 +67,8 @@ class Executor:
         try:
             while True:
                 self._look.clear()
-                free = self._at_once - len(acting)
-                for run in await self._take(
-                    free if free * 2 >= self._at_once else 0
-                ):  # some at a time: each look costs
+                free = self._at_once - len(acting)  # some are taken at a time: each look costs
+                for run in await self._take(free if free * 2 >= self._at_once else 0):
                     acting.add(asyncio.create_task(self.advance(run), name=f"{run.kind} {run.subject_id}"))
                 looking = asyncio.create_task(self._look.wait())
                 waited = {*acting, looking} if len(acting) * 2 <= self._at_once else acting
@@ -97,10 +89,8 @@ class Executor:
         try:
             async with self._db.transaction(Sight(PLATFORM), f"worker:{self._worker}") as tx:
                 return await runs.take(tx, self._worker, list(self._flows), lease_seconds=self._lease, limit=limit)
-        except (*AWAY, *TAKEN_BACK, Unavailable) as error:
-            log.get_logger().warning("flows are not looked at", reason=f"{type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 # whatever it is, nobody else looks after the runs of this worker
-            log.get_logger().error("flows cannot be looked at", exc_info=error)
+            log.get_logger().warning("flows are not looked at", reason=f"{type(error).__name__}: {error}")
         await asyncio.sleep(POLL_SECONDS)
         return []
 
@@ -131,7 +121,7 @@ class Executor:
             async with self._db.transaction(Sight(PLATFORM), f"worker:{self._worker}") as tx:
                 await runs.let_go(tx, run, seconds=INTERRUPTED_SECONDS)
         except Exception as error:  # noqa: BLE001 # then its lease ends by itself
-            log.get_logger().warning("a flow is not let go", kind=run.kind, reason=f"{type(error).__name__}: {error}")
+            log.get_logger().warning("a flow is not let go", reason=f"{type(error).__name__}: {error}")
 
     async def _attempt(self, run: Run, number: int) -> tuple[Run, bool]:
         flow = self._flows[run.kind]
@@ -208,8 +198,7 @@ class Executor:
             scene = self._scene(flow, run, tx)
             waits = await undo(scene)
             at = self._standing(run, flow, run.error_code, run.error, Outcome.WAITS if waits else Outcome.PASSED)
-            wait = waits.seconds if waits else 0.0
-            at = replace(at, memo=scene.memo, wait_seconds=wait, detail="")
+            at = replace(at, memo=scene.memo, wait_seconds=waits.seconds if waits else 0.0, detail="")
             if not waits:
                 step = run.passed[-1] if run.passed else run.step
                 state = FlowState.UNDOING if run.passed else FlowState.UNDONE
@@ -249,7 +238,6 @@ class Executor:
 
     def _standing(self, run: Run, flow: Flow, code: str, reason: str, outcome: Outcome) -> Progress:
         """Where it stands already, after one more attempt."""
-        code, reason = _kept(code), _kept(reason)
         attempts = {Outcome.AGAIN: run.attempt + 1, Outcome.WAITS: run.attempt}
         return Progress(
             attempted=[flow.at(run).name if run.state is FlowState.FORWARD else run.step],
@@ -269,31 +257,16 @@ class Executor:
 
     async def _progress(self, tx: Tx, run: Run, at: Progress, number: int) -> Run:
         await self._probe("before", run, at.attempted)
-        ended = at.to not in OPEN
-        goes_on = not ended and at.outcome in (Outcome.PASSED, Outcome.FAILED)
+        goes_on = at.to in OPEN and at.outcome in (Outcome.PASSED, Outcome.FAILED)
         after = await runs.progress(tx, run, at, number=number, keep=goes_on, lease_seconds=self._lease)
         if after is None:
             now = await runs.run_get(tx, run.id)
             cancelled = now.fence == run.fence and now.state is FlowState.FORWARD and now.cancel_requested_at
             raise StepFailed("cancelled", now.cancel_reason) if cancelled else NotOurs
-        ATTEMPTS.labels(run.kind, at.outcome).inc()
-        if ended:
-            tx.emit(
-                FlowEnded(
-                    run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=at.to, error_code=at.error_code
-                ),
-                subject_id=run.id,
-            )
-            tx.after_commit(lambda: ENDED.labels(run.kind, at.to).inc())
         return after
 
     def _scene(self, flow: Flow, run: Run, tx: Tx, outcome: Any = None) -> Scene:
         return Scene(tx, run, _memo(flow, run), self._parts, outcome)
-
-
-def _kept(text: str) -> str:
-    """As far as a database can keep it: what a step stumbled over may be no text at all."""
-    return log.scrub_text(text.encode(errors="backslashreplace").decode())[:MAX_ERROR]
 
 
 def pause(attempt: int) -> float:

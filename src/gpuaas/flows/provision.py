@@ -27,10 +27,11 @@ from gpuaas.domains.allocations.connections.service import accounts_keep
 from gpuaas.domains.allocations.models import Account, Allocation, Hold, Proof, login_of
 from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.allocations.timeline.service import timeline_add
+from gpuaas.domains.nodes.health import judgement
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.registry.sellability import why_node_not
 from gpuaas.flows import cleaning
-from gpuaas.flows.nodes import ask, asked_for, forget
+from gpuaas.flows.nodes import ask, asked_for, asked_nodes, forget, refused_by
 from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait, nothing
 from gpuaas.infra.sealing import FieldSealer
 from gpuaas.kit.ids import NodeId
@@ -64,12 +65,16 @@ async def unreserve(scene: Scene) -> None:
         return  # it is its tenant's: giving it back is another story
     if held:
         unproven = HoldState.QUARANTINED if asked_for(scene, "account") else HoldState.UNUSED
-        clean = set(scene.memo.get("clean", []))
+        clean, kept = set(scene.memo.get("clean", [])), await refused_by(scene, "lease")
         ends = {hold.id: HoldState.CLEAN if hold.serial in clean else unproven for hold in held}
-        dirty = [hold for hold in held if ends[hold.id] is HoldState.QUARANTINED]
-        await allocations.quarantine(
-            scene.tx, dirty, reason="not_proven_clean", detail=f"allocation {allocation.id} failed: {scene.run.error}"
-        )
+        ends |= {hold.id: HoldState.QUARANTINED for hold in held if hold.node_id in kept}
+        for reason, of in (
+            # Its host has it for somebody else, or does not have it: whoever came next would be refused as well.
+            ("lease_refused", [hold for hold in held if hold.node_id in kept]),
+            ("not_proven_clean", [hold for hold in held if ends[hold.id] is HoldState.QUARANTINED]),
+        ):
+            detail = f"allocation {allocation.id} failed: {scene.run.error}"
+            await allocations.quarantine(scene.tx, of, reason=reason, detail=detail)
         await allocations.holds_end(scene.tx, allocation, ends)
     if allocation.state is AllocationState.PROVISIONING:
         code = scene.run.error_code or "failed"
@@ -100,12 +105,14 @@ async def unlease(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     if allocation.state is AllocationState.ACTIVE:
         return None
-    if asked_for(scene, "account"):
-        cleaned = await cleaning.clean(scene, allocation, held)
-        if isinstance(cleaned, Wait):
-            return cleaned
-        scene.memo["clean"] = await cleaning.certify(scene, allocation, held, cleaned)
-    return await cleaning.unlease(scene, allocation, held)
+    touched = held if asked_for(scene, "account") else []
+    cleaned = await cleaning.clean(scene, allocation, touched)
+    if isinstance(cleaned, Wait):
+        return cleaned
+    waits = await cleaning.unlease(scene, allocation, asked_nodes(scene, "lease"))
+    if touched and not waits:
+        scene.memo["clean"] = await cleaning.certify(scene, allocation, touched, cleaned)
+    return waits
 
 
 # account -------------------------------------------------------------------------------------------------------------
@@ -140,10 +147,10 @@ async def unaccount(scene: Scene) -> Wait | None:
     await forget(scene, "account")
     if not asked_for(scene, "account"):
         return None
-    allocation, held = await _read(scene)
+    allocation, _ = await _read(scene)
     if allocation.state is AllocationState.ACTIVE:
         return None
-    return await cleaning.revoke(scene, allocation, held)
+    return await cleaning.revoke(scene, allocation, asked_nodes(scene, "account"))
 
 
 # prove ---------------------------------------------------------------------------------------------------------------
@@ -181,16 +188,13 @@ async def unprove(scene: Scene) -> None:
 
 def why_no_proof(serials: list[str], health: HostHealth) -> str:
     """Empty: it is one."""
-    found = {gpu.serial: gpu for gpu in health.gpus}
+    found = {gpu.serial: gpu for gpu in judgement.gpu_verdicts(health.gpus)}
     if set(found) != set(serials):
         return f"the node checked other GPUs: {', '.join(sorted(set(found) ^ set(serials)))[:200]}"
-    sick = [
-        f"GPU {gpu.serial}: {', '.join(check.name for check in gpu.checks if not check.passed) or 'not healthy'}"
-        for gpu in found.values()
-        if not gpu.healthy
-    ]
-    if not health.healthy:
-        sick.append("the host: " + (", ".join(check.name for check in health.checks if not check.passed) or "sick"))
+    said = {serial: judgement.gpu_verdict(gpu) for serial, gpu in found.items()}
+    sick = [f"GPU {serial}: {why}" for serial, (well, why) in said.items() if not well]
+    if not health.healthy or judgement.failures(health.checks):
+        sick.append("the host: " + (judgement.failures(health.checks) or "the agent says so"))
     if any(fault.serial in found for fault in health.faults):
         sick.append("the driver told of faults")
     return "; ".join(sick)[:400]

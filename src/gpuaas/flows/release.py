@@ -25,29 +25,29 @@ async def revoke(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     if allocation.state is not AllocationState.RELEASING:
         raise StepFailed("state", f"the allocation is {allocation.state}")
-    return await cleaning.revoke(scene, allocation, held)
+    return await cleaning.revoke(scene, allocation, cleaning.by_node(held))
 
 
 async def clean(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     await allocations.holds_cleaning(scene.tx, allocation.id)
     cleaned = await cleaning.clean(scene, allocation, held)
-    if isinstance(cleaned, Wait):
-        return cleaned
-    scene.memo["clean"] = await cleaning.certify(scene, allocation, held, cleaned)
-    return None
+    return cleaned if isinstance(cleaned, Wait) else None
 
 
 async def unlease(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
-    return await cleaning.unlease(scene, allocation, held)
+    return await cleaning.unlease(scene, allocation, cleaning.by_node(held))
 
 
-async def finish(scene: Scene) -> None:
+async def finish(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     if allocation.state is AllocationState.RELEASED:
-        return
-    proven = set(scene.memo.get("clean", []))
+        return None
+    cleaned = await cleaning.clean(scene, allocation, held)  # as it was answered: nothing is asked again
+    if isinstance(cleaned, Wait):
+        return cleaned
+    proven = set(await cleaning.certify(scene, allocation, held, cleaned))
     dirty = [hold for hold in held if hold.serial not in proven]
     await allocations.quarantine(
         scene.tx, dirty, reason="not_proven_clean", detail=f"after the release of allocation {allocation.id}"
@@ -59,6 +59,7 @@ async def finish(scene: Scene) -> None:
         if hold.serial in proven:
             await health.return_if_condemned(scene.tx, hold.slot_id, reason=allocations.RELEASE_FAILED)
     await allocations.allocation_released(scene.tx, allocation)
+    return None
 
 
 async def surrender(scene: Scene) -> None:

@@ -52,7 +52,10 @@ async def test_a_gpu_is_leased_to_one_allocation_and_to_it_as_often_as_asked(pla
     assert msgspec.json.decode(first.result, type=LeaseResult).serials == sorted(gpus[:2])
     assert first.result == again.result
     assert (taken.outcome, taken.code) == (Outcome.FAILED, "slot_leased")
-    assert str(mine) in taken.reason
+    assert "another allocation" in taken.reason
+    assert str(mine) not in taken.reason, "whose it is, is nobody else's business"
+        "whose it is, is nobody else's business"
+    )
     assert beside.outcome is Outcome.DONE
 
 

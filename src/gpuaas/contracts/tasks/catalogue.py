@@ -8,11 +8,14 @@ from uuid import UUID
 import msgspec
 
 from gpuaas.contracts.tasks.base import Task, TaskResult
-from gpuaas.contracts.tasks.topology import HostHealth, Strict, Topology
+from gpuaas.contracts.tasks.topology import Count, HostHealth, Strict, Topology
 
 Login = Annotated[str, msgspec.Meta(min_length=1, max_length=32, pattern=r"^g[a-z0-9]{1,31}\Z")]
 """An account's name on the host: derived from ids, never chosen by a user."""
 Serial = Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+HostKey = Annotated[str, msgspec.Meta(max_length=8192, pattern=r"^[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [ -~]*)?\Z")]
+HostName = Annotated[str, msgspec.Meta(max_length=253, pattern=r"^([A-Za-z0-9:][A-Za-z0-9:.-]*)?\Z")]
+"""A name or address, or nothing. It becomes part of a command its user types: nothing a shell or ssh would act on."""
 Digest = Annotated[str, msgspec.Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 SshKey = Annotated[str, msgspec.Meta(min_length=20, max_length=8192, pattern=r"^[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+\Z")]
 
@@ -44,12 +47,12 @@ class HealthCheck(Task, frozen=True, kw_only=True):
 
 
 class AccountResult(TaskResult, frozen=True, kw_only=True):
-    uid: int
-    home: str
-    host_keys: list[str] = msgspec.field(default_factory=list)
+    uid: Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+    home: Annotated[str, msgspec.Meta(max_length=1000)]
+    host_keys: Annotated[list[HostKey], msgspec.Meta(max_length=16)] = msgspec.field(default_factory=list)
     """The host's SSH keys, so that a user can know whom he speaks to."""
-    address: str = ""
-    port: int = 22
+    address: HostName = ""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 22
 
 
 class UserProvision(Task, frozen=True, kw_only=True):
@@ -64,7 +67,7 @@ class UserProvision(Task, frozen=True, kw_only=True):
 
 
 class LeaseResult(TaskResult, frozen=True, kw_only=True):
-    serials: list[Serial]
+    serials: Annotated[list[Serial], msgspec.Meta(max_length=64)]
     """Leased to this allocation now."""
 
 
@@ -92,19 +95,22 @@ class SlotUnlease(Task, frozen=True, kw_only=True):
     allocation_id: UUID
 
 
+Found = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+
+
 class Leftovers(Strict, frozen=True, kw_only=True):
     """What was found of an account after it was taken away; all zero, or it is not gone."""
 
-    processes: int
-    files: int
-    timers: int
-    ipc: int
-    sessions: int
+    processes: Found
+    files: Found
+    timers: Found
+    ipc: Found
+    sessions: Found
 
 
 class RevokeResult(TaskResult, frozen=True, kw_only=True):
     existed: bool
-    ended_processes: int
+    ended_processes: Count
     left: Leftovers
 
 
@@ -151,7 +157,7 @@ class Cleaning(Strict, frozen=True, kw_only=True):
 
 
 class SanitiseResult(TaskResult, frozen=True, kw_only=True):
-    cleanings: list[Cleaning]
+    cleanings: Annotated[list[Cleaning], msgspec.Meta(max_length=400)]
 
 
 class Sanitise(Task, frozen=True, kw_only=True):

@@ -19,6 +19,8 @@ from gpuaas.kit.ids import RunId
 # ruff: noqa: S608 - statements are made of the constants above them; every value is a parameter
 _OPEN = "state IN ('forward', 'undoing')"
 _ROW = "*, due_at <= now() AS late"
+# Steps that count for themselves what they tried, count anew.
+_RETRIED = "memo || jsonb_build_object('retried', coalesce((memo ->> 'retried')::int, 0) + 1)"
 INSERT = f"""
 INSERT INTO flow_runs (id, kind, version, subject_id, org_id, state, step, memo, due_at, correlation_id, traceparent,
                        created_by)
@@ -100,13 +102,14 @@ RETURNING {_ROW}
 """
 RETRY = f"""
 UPDATE flow_runs SET next_at = now(), wakes = wakes + 1, attempt = 0, lease_until = NULL, fence = fence + 1,
+    memo = {_RETRIED},
     due_at = greatest(due_at, now() + interval '10 minutes')
 WHERE id = $1 AND {_OPEN}
 RETURNING {_ROW}
 """
 REOPEN = f"""
 UPDATE flow_runs SET state = $2, state_since = now(), ended_at = NULL, next_at = now(), wakes = wakes + 1, attempt = 0,
-    due_at = now() + interval '10 minutes', fence = fence + 1, lease_until = NULL
+    due_at = now() + interval '10 minutes', fence = fence + 1, lease_until = NULL, memo = {_RETRIED}
 WHERE id = $1 AND state = ANY($3)
 RETURNING {_ROW}
 """

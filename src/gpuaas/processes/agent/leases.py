@@ -79,7 +79,8 @@ class Leases:
         for holder, leased in self._noted.leases.items():
             taken = sorted(set(serials) & set(leased))
             if taken and holder != allocation_id:
-                raise HostFailed("slot_leased", f"{', '.join(taken)} is leased to allocation {holder}")
+                # Not to whom: the allocation that was refused is told this, and heartbeats tell the operator.
+                raise HostFailed("slot_leased", f"{', '.join(taken)} is leased to another allocation")
 
     async def _require_here(self, serials: list[str]) -> None:
         if not set(serials) <= self._known:
