@@ -54,8 +54,6 @@ async def test_a_gpu_is_leased_to_one_allocation_and_to_it_as_often_as_asked(pla
     assert (taken.outcome, taken.code) == (Outcome.FAILED, "slot_leased")
     assert "another allocation" in taken.reason
     assert str(mine) not in taken.reason, "whose it is, is nobody else's business"
-        "whose it is, is nobody else's business"
-    )
     assert beside.outcome is Outcome.DONE
 
 
