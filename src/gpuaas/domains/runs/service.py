@@ -7,11 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import msgspec
+from prometheus_client import Counter
+
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.provisioning import FlowEnded
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.runs import store
-from gpuaas.domains.runs.models import CANCELLABLE, HINT, Run
+from gpuaas.domains.runs.models import CANCELLABLE, HINT, Progress, Run
+from gpuaas.domains.runs.states import OPEN
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log, trace
 from gpuaas.kit.errors import Conflict
@@ -20,12 +24,15 @@ from gpuaas.kit.ids import RunId, new_id
 OVERDUE_SECONDS = 60.0
 """Beyond its deadline, in which a worker would have turned it round."""
 
+MAX_ERROR = 500
+ENDED = Counter("gpuaas_flows_ended", "Flows that ended, by how.", ["kind", "state"])
+ATTEMPTS = Counter("gpuaas_flow_attempts", "Attempts at steps of flows, by what they came to.", ["kind", "outcome"])
+
 run_get = store.get
 run_list = store.list_all
 run_attempts = store.attempts
 open_of = store.open_of
 take = store.take
-progress = store.progress
 let_go = store.let_go
 run_prune = store.prune
 
@@ -42,6 +49,27 @@ async def run_start(
         raise Conflict(Code.STATE_MOVE_REFUSED, "Another flow of this kind has just ended for it. Try again.")
     tx.hint(HINT)
     return run
+
+
+async def progress(tx: Tx, run: Run, at: Progress, *, number: int, keep: bool, lease_seconds: float) -> Run | None:
+    """Where a run stands now. None when it is not this worker's any more, or not to go forward."""
+    at = msgspec.structs.replace(at, error_code=_kept(at.error_code), error=_kept(at.error), detail=_kept(at.detail))
+    after = await store.progress(tx, run, at, number=number, keep=keep, lease_seconds=lease_seconds)
+    if after is None:
+        return None
+    ATTEMPTS.labels(run.kind, at.outcome).inc()
+    if after.state not in OPEN:
+        ended = FlowEnded(
+            run_id=run.id, kind=run.kind, subject_id=run.subject_id, state=after.state, error_code=after.error_code
+        )
+        tx.emit(ended, subject_id=run.id)
+        tx.after_commit(lambda: ENDED.labels(run.kind, after.state).inc())
+    return after
+
+
+def _kept(text: str) -> str:
+    """As far as a database can keep it: what a step stumbled over may be no text at all."""
+    return log.scrub_text(text.encode(errors="backslashreplace").decode())[:MAX_ERROR]
 
 
 async def wake(tx: Tx, subject_id: UUID) -> None:
