@@ -231,7 +231,11 @@ async def test_append_only_tables_keep_their_rows_whoever_asks(database, superus
             "SELECT attname FROM pg_attribute WHERE attrelid = $1::text::regclass AND attnum = 1", table
         )
         rows = await superuser.fetchval(f"SELECT count(*) FROM {table}")
-        for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}", f"TRUNCATE {table} CASCADE"):
+        for statement in (
+            f"UPDATE {table} SET {column} = {column}",
+            f"DELETE FROM {table}",
+            f"TRUNCATE {table} CASCADE",
+        ):
             try:
                 said = await connection.execute(statement)
             except asyncpg.InsufficientPrivilegeError:
