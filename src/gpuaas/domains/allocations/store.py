@@ -37,7 +37,8 @@ LOCK = "SELECT * FROM allocations WHERE id = $1 FOR NO KEY UPDATE"
 MOVE = """
 UPDATE allocations SET state = $2, version = version + 1, state_since = now(),
     due_at = now() + make_interval(secs => $4::float8),
-    ended_at = CASE WHEN $2 IN ('released', 'failed') THEN now() END
+    ended_at = CASE WHEN $2 IN ('released', 'failed') THEN now() END,
+    connection_sealed = CASE WHEN $2 IN ('released', 'failed') THEN NULL ELSE connection_sealed END
 WHERE id = $1 AND state = ANY($3) RETURNING *
 """
 PLACED = "UPDATE allocations SET placement = $2 WHERE id = $1 RETURNING *"

@@ -7,7 +7,7 @@ together; the same key never has two effects."""
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from gpuaas.infra.http.turns import Turns
 from gpuaas.infra.postgres.database import AGAIN, Database
 from gpuaas.infra.postgres.finish import AuditEntry, StoredAnswer, finish
 from gpuaas.infra.postgres.tx import NIL, PLATFORM, Row, Sight, Tx
-from gpuaas.kit import log
+from gpuaas.kit import clock, log
 from gpuaas.kit.errors import Conflict, Denied, Fault, Invalid, Missing, Refused, Unauthenticated
 from gpuaas.kit.ids import OrgId, ProjectId, new_id
 from gpuaas.kit.paging import CursorRefused, Cursors
@@ -36,6 +36,8 @@ from gpuaas.ports.authority import Authority
 from gpuaas.ports.policy import PolicyReader
 
 TRIES = 3
+STREAM_TRUST_SECONDS = 1.0
+"""How old the knowledge may be by which a chunk of a stream is sent: as old as any actor's."""
 JSON = b"application/json"
 _KEY = re.compile(rb"^[\x21-\x7e]{1,200}$")
 _ENCODER = msgspec.json.Encoder()
@@ -133,13 +135,33 @@ class Pipeline:
         try:
             if self._mutates:
                 return await self._change(cx, request, arguments, body), cx.actor
-            return await self._read(cx, request, arguments), cx.actor
+            answer = await self._read(cx, request, arguments)
+            return (self._guarded(cx, request, answer) if type(answer) is Stream else answer), cx.actor
         except Unauthenticated:
             if op.lane is Lane.ENROLMENT:
                 await self._edge.rates.take(Lane.AUTH, request.client_ip)
             raise
         except CursorRefused as error:
             raise Invalid(Code.CURSOR_REFUSED, "The cursor was not made for this list. Start without it.") from error
+
+    def _guarded(self, cx: Context, request: Request, stream: Stream) -> Stream:
+        return msgspec.structs.replace(stream, chunks=self._while_let_in(cx, request, stream.chunks))
+
+    async def _while_let_in(
+        self, cx: Context, request: Request, chunks: AsyncIterator[bytes]
+    ) -> AsyncGenerator[bytes, None]:
+        """A stream may outlast its reader's rights: who may not see it any more is sent nothing more of it."""
+        looked = clock.monotonic()
+        try:
+            async for chunk in chunks:
+                if self._by_bearer and clock.monotonic() - looked >= STREAM_TRUST_SECONDS:
+                    actor, looked = await self._authenticate(request, fresh=False), clock.monotonic()
+                    if self.operation.permission is not None:
+                        access.require(actor, self.operation.permission, cx.org_id_or_none, cx.project_id_or_none)
+                yield chunk
+        finally:
+            if isinstance(chunks, AsyncGenerator):
+                await chunks.aclose()
 
     async def _take_place(self, request: Request, actor: Actor) -> None:
         """In the operation's rate lane. Being refused takes one too: a no is read from the database each time."""

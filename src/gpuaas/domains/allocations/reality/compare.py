@@ -65,7 +65,7 @@ def compare(seen: Observed, books: Sequence[Booked]) -> list[Difference]:
                 Difference(node_id=seen.node_id, kind=kind, name=name, allocation_id=of, detail=detail[:MAX_DETAIL])
             )
 
-    for login in seen.accounts:
+    for login in dict.fromkeys(seen.accounts):  # said twice, it is there once
         owner = by_login.get(login)
         if owner is None or not owner.may_be_there:
             differs(OrphanKind.ACCOUNT, login, None if owner is None else owner.allocation_id, _why(owner))

@@ -19,7 +19,6 @@ from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.infra.http.context import ProjectContext
 from gpuaas.infra.http.listing import after, page
 from gpuaas.infra.http.operation import Lane, Stream, operation
-from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit import clock
 from gpuaas.kit.ids import AllocationId
@@ -56,9 +55,7 @@ async def allocation_timeline_live(cx: ProjectContext, allocation_id: Allocation
     It ends with `end` when the allocation has ended, and after five minutes at the latest: connect again."""
     async with cx.db.read(Sight(cx.org_id)) as tx:
         await _timeline(tx, cx.project_id, allocation_id)
-    return Stream(
-        _live(cx.db, cx.parts.get(Watchers), cx.org_id, cx.project_id, allocation_id), "text/event-stream", ""
-    )
+    return Stream(_live(cx, allocation_id), "text/event-stream", "")
 
 
 @operation("GET", _PATH + "/tasks", permission=P.ALLOCATIONS_READ, lane=Lane.DEFAULT, tag="allocations", errors=_KNOWN)
@@ -75,11 +72,10 @@ async def _timeline(tx: Tx, project_id: UUID, allocation_id: UUID) -> TimelineVi
     return TimelineView(state=allocation.state, moments=timeline_view(moments))
 
 
-async def _live(
-    db: Database, watchers: Watchers, org_id: UUID, project_id: UUID, allocation_id: UUID
-) -> AsyncIterator[bytes]:
+async def _live(cx: ProjectContext, allocation_id: AllocationId) -> AsyncIterator[bytes]:
+    db, org_id, project_id = cx.db, cx.org_id, cx.project_id
     last, ends, spoke = b"", clock.monotonic() + LONGEST_SECONDS, clock.monotonic()
-    async with watchers.watch(allocation_id) as changed:
+    async with cx.parts.get(Watchers).watch(allocation_id, cx.actor.id) as changed:
         while clock.monotonic() < ends:
             changed.clear()
             async with db.read(Sight(org_id)) as tx:

@@ -13,15 +13,15 @@ VALUES ($1, $2, $3, $4, $5, $6, $7)
 # The first part is the tenant's wall: without the allocation in sight, nothing of its nodes is either.
 MOMENTS = """
 WITH mine AS (SELECT id FROM allocations WHERE id = $1)
-SELECT at, phase, detail, source, actor, correlation_id FROM (
+SELECT at, phase, detail, source, actor, correlation_id FROM (SELECT * FROM (
     SELECT l.at, l.phase, l.detail, 'control' AS source, l.actor, l.correlation_id, 0 AS rank, l.id
     FROM allocation_timeline l JOIN mine ON mine.id = l.allocation_id
     UNION ALL
     SELECT p.told_at, t.type || '.' || p.name, p.detail, n.name, 'node', t.correlation_id, 1, t.id
     FROM mine JOIN tasks t ON t.subject_id = mine.id JOIN task_phases p ON p.task_id = t.id
     JOIN nodes n ON n.id = t.node_id
-) AS told
-ORDER BY at, rank, id LIMIT $2
+) AS told ORDER BY at DESC, rank DESC, id DESC LIMIT $2) AS latest
+ORDER BY at, rank, id
 """
 TASKS = """
 SELECT t.id, n.name AS node_name, t.type, t.state, t.created_at, t.ended_at, t.reason, t.log

@@ -2,6 +2,7 @@
 by itself."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -12,6 +13,8 @@ from gpuaas.ports.hints import Hints
 
 SUBJECT = "hint.allocation."
 MAX_WATCHERS = 200
+MAX_EACH = 20
+"""By one person or service account: nobody takes all of it."""
 
 
 def subject_of(allocation_id: UUID) -> str:
@@ -23,7 +26,7 @@ class Watchers:
 
     def __init__(self, hints: Hints) -> None:
         self._events: dict[str, set[asyncio.Event]] = {}
-        self._watching = 0
+        self._by_whom: Counter[UUID | None] = Counter()
         hints.listen(SUBJECT + "*", self._hinted)
 
     def _hinted(self, subject: str) -> None:
@@ -31,16 +34,18 @@ class Watchers:
             event.set()
 
     @asynccontextmanager
-    async def watch(self, allocation_id: UUID) -> AsyncIterator[asyncio.Event]:
-        if self._watching >= MAX_WATCHERS:
+    async def watch(self, allocation_id: UUID, by: UUID | None) -> AsyncIterator[asyncio.Event]:
+        if self._by_whom[by] >= MAX_EACH or self._by_whom.total() >= MAX_WATCHERS:
             raise Unavailable(Code.OVERLOADED, "As many watch here as can. Try again, or read it again and again.")
         subject, event = subject_of(allocation_id), asyncio.Event()
-        self._watching += 1
+        self._by_whom[by] += 1
         self._events.setdefault(subject, set()).add(event)
         try:
             yield event
         finally:
-            self._watching -= 1
+            self._by_whom[by] -= 1
+            if not self._by_whom[by]:
+                del self._by_whom[by]
             self._events[subject].discard(event)
             if not self._events[subject]:
                 del self._events[subject]
