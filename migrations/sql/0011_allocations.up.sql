@@ -1,17 +1,18 @@
 -- Allocations: who holds which GPUs, since when, until when, how it came to be and how it ended.
 
 -- Which slots are free is asked with every request: an index finds the free ones of a SKU without looking at the others.
--- `held` is written by the database alone, from the holds.
+-- `held` is written by the database alone, from the holds; so is that it is `dirty`: its last tenant's data may be in it.
 ALTER TABLE slots ADD COLUMN sku_id uuid REFERENCES skus;
 UPDATE slots s SET sku_id = n.sku_id FROM nodes n WHERE n.id = s.node_id;
 DELETE FROM slots WHERE sku_id IS NULL;
-ALTER TABLE slots ALTER COLUMN sku_id SET NOT NULL, ADD COLUMN held boolean NOT NULL DEFAULT false;
+ALTER TABLE slots ALTER COLUMN sku_id SET NOT NULL, ADD COLUMN held boolean NOT NULL DEFAULT false,
+    ADD COLUMN dirty boolean NOT NULL DEFAULT false;
 CREATE INDEX slots_free ON slots (sku_id, node_id, gpu_index) WHERE present AND NOT held;
 REVOKE INSERT, UPDATE ON slots FROM :app;
 GRANT INSERT (id, node_id, sku_id, serial, gpu_index, address, vendor, model, memory_bytes, numa, iommu_group,
               nvme_address, fabric_address, present) ON slots TO :app;
 GRANT UPDATE (gpu_index, address, vendor, model, memory_bytes, numa, iommu_group, nvme_address, fabric_address, present,
-              last_seen_at) ON slots TO :app;
+              last_seen_at, dirty) ON slots TO :app;
 
 ALTER TABLE signing_keys DROP CONSTRAINT signing_keys_purpose_check,
     ADD CONSTRAINT signing_keys_purpose_check CHECK (purpose IN ('issuer', 'audit', 'sanitisation'));
@@ -98,7 +99,9 @@ COMMENT ON TABLE slot_holds IS 'tenant: which allocation holds which GPU, and ho
 
 CREATE FUNCTION slot_held() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public AS $$
 BEGIN
-    UPDATE slots SET held = (NEW.ended_at IS NULL) WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
+    UPDATE slots SET held = (NEW.ended_at IS NULL),
+        dirty = CASE NEW.state WHEN 'quarantined' THEN true WHEN 'clean' THEN false ELSE dirty END
+    WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
     RETURN NULL;
 END $$;
 REVOKE ALL ON FUNCTION slot_held FROM PUBLIC;

@@ -25,6 +25,7 @@ from gpuaas.kit.ids import new_id
 from tests.flows.test_driver_failures import hasty, held
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import Ground, Machine, ground_of
+from tests.support.people import found
 
 Lie = Callable[[Any], dict[str, Any]]
 
@@ -283,3 +284,32 @@ async def test_a_release_that_is_tried_again_is_certified_by_what_was_shown_then
         (certificate,) = await certificates.of_allocation(tx, made.id)
     assert sorted(certificate.serials) == sorted(row["serial"] for row in await held(ground, made.id))
     assert await ground.leftovers() == []
+
+
+async def test_a_gpu_that_was_not_cleaned_does_not_come_back_by_a_load_test_alone(
+    ground: Ground, machine: Machine
+) -> None:
+    made = await ground.active()
+    lying = liar(ground, machine, node_sanitise=lambda task: cleaned())
+    await ground.release(made.id)
+    await ground.run()
+    (row,) = await held(ground, made.id)
+    assert (row["state"], row["sick"]) == ("quarantined", True)
+    async with ground.db.read(EVERYTHING) as tx:
+        slot_id = await tx.value("SELECT slot_id FROM slot_holds WHERE allocation_id = $1", made.id)
+
+    async def sick_after_its_return() -> bool:
+        found(
+            await ground.fleet.city.ask(
+                ground.fleet.admin, "POST", f"/slots/{slot_id}/return", {"reason": "looks well to me"}
+            ),
+            202,
+        )
+        await ground.settle()
+        return bool((await held(ground, made.id))[0]["sick"])
+
+    assert await sick_after_its_return(), "it works, and its last tenant's data may be in it"
+    lying.lies["node.sanitise"] = lambda task: cleaned(*((serial, "reset") for serial in task.serials))
+    assert await sick_after_its_return(), "a reset is no erasure"
+    lying.lies.clear()
+    assert not await sick_after_its_return()

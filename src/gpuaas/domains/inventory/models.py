@@ -56,3 +56,5 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     sku_id: SkuId
     held: bool
     """Somebody has it: written by the database, from the holds."""
+    dirty: bool
+    """Its last tenant's data may be in it: given back without a proof that it is clean, and not cleaned since."""

@@ -43,6 +43,8 @@ ORDER BY sku_id, valid_from DESC, created_at DESC, id DESC
 """
 SLOTS = "SELECT * FROM slots WHERE node_id = ANY($1) ORDER BY node_id, gpu_index, id"
 SLOT = "SELECT * FROM slots WHERE id = $1"
+DIRTY = "SELECT EXISTS (SELECT FROM slots WHERE serial = $1 AND dirty)"
+CLEANED = "UPDATE slots SET dirty = false WHERE serial = $1 AND dirty"
 ANY_HELD = "SELECT EXISTS (SELECT FROM slots WHERE node_id = $1 AND held)"
 SLOTS_CALLED = "SELECT * FROM slots WHERE serial = ANY($1) AND present ORDER BY serial, node_id"
 # In one order for everybody, so that two who hold several never wait for each other in a circle.
@@ -141,6 +143,15 @@ async def slots_of(tx: Tx, node_ids: Sequence[NodeId]) -> list[Slot]:
 async def any_held(tx: Tx, node_id: NodeId) -> bool:
     """Whether somebody has one of the node's GPUs."""
     return bool(await tx.value(ANY_HELD, node_id))
+
+
+async def dirty(tx: Tx, serial: str) -> bool:
+    """In whatever slot it was: what is in a GPU goes with it."""
+    return bool(await tx.value(DIRTY, serial))
+
+
+async def cleaned(tx: Tx, serial: str) -> None:
+    await tx.run(CLEANED, serial)
 
 
 async def slots_called(tx: Tx, serials: Sequence[str]) -> list[Slot]:

@@ -1,5 +1,8 @@
 """What a health report means: pure."""
 
+from collections.abc import Sequence
+
+from gpuaas.contracts.tasks.catalogue import Cleaning, CleaningMethod
 from gpuaas.contracts.tasks.topology import Check, FaultKind, GpuFault, GpuHealth, HostHealth
 
 MAX_TEXT = 300
@@ -35,6 +38,13 @@ def failures(checks: list[Check]) -> str:
     """The failed ones, in words."""
     failed = [f"{check.name}: {check.detail}" if check.detail else check.name for check in checks if not check.passed]
     return "; ".join(failed)[:MAX_TEXT]
+
+
+def memory_cleared(serial: str, cleanings: Sequence[Cleaning]) -> bool:
+    """Whether that was shown of this GPU, and nothing said of it speaks against it. A reset is no erasure."""
+    about = [cleaning for cleaning in cleanings if cleaning.target == serial]
+    cleared = any(cleaning.method is CleaningMethod.MEMORY_CLEARED for cleaning in about)
+    return cleared and all(cleaning.clean for cleaning in about)
 
 
 def quarantines(fault: GpuFault) -> bool:

@@ -1,7 +1,8 @@
 """The verbs of health: take faults and checks in, quarantine, return.
 
 Always holds: a GPU with a fault that is not its tenant's program's is in quarantine before the fault is acknowledged;
-its siblings stay sellable; it returns only through a check under load that was asked for after the fault and passed;
+its siblings stay sellable; it returns only through a check under load that was asked for after the fault and passed,
+and one its last tenant did not leave clean only if it was cleaned before that;
 strikes and quarantines go with the serial number; a GPU two nodes claim to have is sold by neither."""
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import msgspec
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.provisioning import SlotQuarantined, SlotReturned
 from gpuaas.contracts.http.nodes import NodeState, TaskState
-from gpuaas.contracts.tasks.catalogue import HealthCheck, HealthResult, Inspect, UserProvision
+from gpuaas.contracts.tasks.catalogue import HealthCheck, HealthResult, Inspect, Sanitise, SanitiseResult, UserProvision
 from gpuaas.contracts.tasks.topology import GpuFault, GpuHealth, Topology
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Slot
@@ -38,6 +39,8 @@ PROVISIONS = (UserProvision.TYPE,)
 FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
 FAULTS_AN_HOUR = 2000
 _COUNTS = (NodeState.ACTIVE, NodeState.ENROLLING)
+_NOT_CLEAN = "it works, but nothing shows that it was cleaned after its last tenant"
+_LAST = UUID(int=(1 << 128) - 1)
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 history = store.history
@@ -172,8 +175,12 @@ async def _gpu_checked(tx: Tx, task: TaskRow, gpu: GpuHealth, slot: Slot | None,
         if await _quarantine(tx, slot, reason=FAILED_CHECK, detail=detail, evidence=sick, strike=True) is None:
             await store.forget_check(tx, slot.id)
     elif load and not await _disputed(tx, gpu.serial):
+        if await inventory.gpu_dirty(tx, gpu.serial) and not await _cleaned_for_return(tx, slot):
+            await store.note(tx, task.node_id, [_entry(gpu.serial, "load_check", "not_clean", _NOT_CLEAN)])
+            return
         returned = await store.give_back(tx, task.node_id, gpu.serial, task.id)
         if returned is not None:
+            await inventory.gpu_cleaned(tx, gpu.serial)
             await store.note(tx, task.node_id, [Entry(serial=gpu.serial, kind="returned", good=True)])
             tx.emit(SlotReturned(node_id=task.node_id, slot_id=slot.id, serial=gpu.serial), subject_id=slot.id)
 
@@ -278,13 +285,28 @@ async def _quarantine(
 
 
 async def _check_for_return(tx: Tx, quarantine: SlotQuarantineRow) -> TaskRow:
-    """Looked for as well as checked: it may have been gone, and be in its place again."""
+    """Looked for as well as checked: it may have been gone, and be in its place again. Its last tenant's data may be
+    in it: then it is cleaned before."""
     await tasks.task_create(tx, quarantine.node_id, Inspect())
+    if await inventory.gpu_dirty(tx, quarantine.serial):
+        clean = Sanitise(serials=[quarantine.serial])
+        await tasks.task_create(tx, quarantine.node_id, clean, subject_id=quarantine.slot_id)
     task = await tasks.task_create(
         tx, quarantine.node_id, HealthCheck(serials=[quarantine.serial], load=True), subject_id=quarantine.slot_id
     )
     await store.checking(tx, quarantine.id, task.id)
     return task
+
+
+async def _cleaned_for_return(tx: Tx, slot: Slot) -> bool:
+    """The cleaning that was asked for with the check has shown that nothing of anybody is left in its memory."""
+    found = await tasks.task_list(
+        tx, node_id=slot.node_id, state=None, type=Sanitise.TYPE, subject_id=slot.id, before=_LAST, limit=1
+    )
+    if not found or found[0].state is not TaskState.DONE:
+        return False
+    result = tasks.result_of(found[0], await tasks.task_story(tx, found[0].id))
+    return isinstance(result, SanitiseResult) and judgement.memory_cleared(slot.serial, result.cleanings)
 
 
 async def _slot(tx: Tx, node_id: UUID, serial: str) -> Slot | None:
