@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuaas.contracts.tasks.topology import FaultKind
+from gpuaas.infra.hosts.simulated.accounts import processes_of, start_shell
 from gpuaas.infra.hosts.simulated.host import SimulatedHost
 from gpuaas.infra.hosts.simulated.tap import kind_of
 from gpuaas.infra.hosts.simulated.topology import read_description
@@ -27,6 +28,15 @@ async def test_a_gpu_an_account_has_is_not_put_under_load_until_it_is_revoked(tm
     assert (await host.health([], load=False, tell=quiet)).healthy
     await host.revoke("gabc", tell=quiet)
     assert (await host.health([], load=True, tell=quiet)).healthy
+
+
+def test_a_process_that_is_about_to_become_another_program_is_seen(tmp_path: Path) -> None:
+    for _ in range(50):
+        started = start_shell(tmp_path, "-c", "exec sleep 60")
+        seen = processes_of(tmp_path)
+        started.kill()
+        started.wait()
+        assert seen == [started.pid]
 
 
 @pytest.mark.parametrize(

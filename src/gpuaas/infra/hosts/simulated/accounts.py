@@ -12,6 +12,7 @@ from gpuaas.kit import clock
 
 MARK = "GPUAAS_SIMULATED_HOME"
 KILL_SECONDS = 5.0
+LOOKS, LOOK_SECONDS = 10, 0.002
 
 
 def make_home(home: Path, ssh_keys: list[str]) -> None:
@@ -61,13 +62,25 @@ def processes_of(home: Path) -> list[int]:
     wanted, found = f"{MARK}={home}".encode(), []
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            environment = Path("/proc", entry, "environ").read_bytes().split(b"\0")
+            environment = _environment(entry).split(b"\0")
             ended = Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()[0] in "ZX"
         except OSError:
             continue  # gone meanwhile, or not ours to look at
         if wanted in environment and not ended:
             found.append(int(entry))
     return found
+
+
+def _environment(entry: str) -> bytes:
+    """A process that is about to become another program has none for a moment: it is looked at again. One of the kernel
+    never has any, and no program."""
+    for _ in range(LOOKS):
+        found = Path("/proc", entry, "environ").read_bytes()
+        if found:
+            return found
+        os.readlink(f"/proc/{entry}/exe")
+        time.sleep(LOOK_SECONDS)
+    return b""
 
 
 def end_processes(home: Path) -> int:
