@@ -2,6 +2,7 @@
 is given a GPU that is not proven clean, no certificate says what was not shown, and nothing stays where it is for
 ever."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -313,3 +314,36 @@ async def test_a_gpu_that_was_not_cleaned_does_not_come_back_by_a_load_test_alon
     assert await sick_after_its_return(), "a reset is no erasure"
     lying.lies.clear()
     assert not await sick_after_its_return()
+
+
+async def test_taking_back_what_several_nodes_were_asked_and_their_answers_do_not_wait_for_each_other(
+    ground: Ground, machine: Machine
+) -> None:
+    other = await ground.machine()
+    made = await ground.reserve(1, 2)
+    executor = ground.executor()
+    await executor.run_due()
+    await ground.fleet.sign()
+    async with ground.db.read(EVERYTHING) as tx:
+        rows = await tx.rows("SELECT id, node_id FROM tasks WHERE subject_id = $1 ORDER BY node_id", made.id)
+    fetching = next(one for one in (machine, other) if one.id == rows[1]["node_id"])
+    fetching.hand += await fetching.claim()  # the second has its order, the first has not
+    async with ground.db.transaction(EVERYTHING, "test") as tx:
+        await allocations.allocation_release(tx, made.id, by="test", reason="not wanted")
+    async with ground.db.transaction(EVERYTHING, "node") as tx:  # as when it tells how its order ended
+        await tx.run("SELECT FROM tasks WHERE id = $1 FOR UPDATE", rows[1]["id"])
+        acting = asyncio.create_task(executor.run_due())
+        async with ground.db.read(EVERYTHING) as looking:
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%tasks%'"
+            for _ in range(500):
+                if await looking.value(waits):
+                    break
+                await asyncio.sleep(0.01)
+        await runs.wake(tx, made.id)
+    await acting
+    async with ground.db.read(EVERYTHING) as tx:
+        first = await tx.value("SELECT state FROM tasks WHERE id = $1", rows[0]["id"])
+    assert first == "cancelled", "one of them was taken back by the database"
+    await ground.run()
+    assert (await ground.read(made.id)).state is AllocationState.FAILED
+    assert await ground.leftovers() == []

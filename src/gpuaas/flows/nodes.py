@@ -72,8 +72,10 @@ async def _order(scene: Scene, node_id: NodeId, order: Task, told: list[str]) ->
 
 async def forget(scene: Scene, name: str) -> None:
     """What a step asked for is not wanted any more. A node that has begun finishes, or not: the undo comes after it."""
-    for told in scene.memo.get(f"asked.{name}", {}).values():
-        task = await tasks.task_get(scene.tx, TaskId(UUID(told[-1])))
+    last = [TaskId(UUID(told[-1])) for told in scene.memo.get(f"asked.{name}", {}).values()]
+    await tasks.tasks_hold(scene.tx, last)  # who tells of one holds it, then wants the run: in that order
+    for task_id in last:
+        task = await tasks.task_get(scene.tx, task_id)
         if task.state in OPEN and task.cancel_requested_at is None:
             try:
                 await tasks.task_cancel(scene.tx, task.id, "its flow takes back what it did")

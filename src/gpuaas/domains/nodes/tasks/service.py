@@ -35,6 +35,7 @@ _MISSING = "There is no such task."
 
 task_get = store.get
 task_story = store.story
+tasks_hold = store.hold
 task_phases = store.phases
 task_list = store.list_all
 recent_of_types = store.recent_of_types

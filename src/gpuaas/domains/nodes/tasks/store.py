@@ -47,6 +47,7 @@ RETURNING COLUMNS
 GET = _sql("SELECT COLUMNS FROM tasks WHERE id = $1")
 OF_NODE = _sql("SELECT COLUMNS FROM tasks WHERE id = $1 AND node_id = $2")
 STORY = "SELECT result, log, report_hash, reported_outcome FROM tasks WHERE id = $1"
+HOLD = "SELECT FROM tasks WHERE id = ANY($1) ORDER BY id FOR UPDATE"
 LIST = _sql("""
 SELECT COLUMNS FROM tasks
 WHERE id < $1 AND ($2::uuid IS NULL OR node_id = $2) AND ($3::text IS NULL OR state = $3)
@@ -248,6 +249,11 @@ async def list_all(
     limit: int,
 ) -> list[TaskRow]:
     return decode_all(TaskRow, await tx.rows(LIST, before, node_id, state, type, subject_id, limit))
+
+
+async def hold(tx: Tx, ids: Sequence[TaskId]) -> None:
+    """Until the transaction ends: for whoever changes several, before he changes what those who tell of them need."""
+    await tx.run(HOLD, list(ids))
 
 
 async def phases(tx: Tx, task_id: TaskId) -> list[PhaseRow]:
