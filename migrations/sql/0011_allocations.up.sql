@@ -120,6 +120,12 @@ END $$;
 CREATE TRIGGER projects_stay BEFORE UPDATE OF deleted_at ON projects
     FOR EACH ROW WHEN (OLD.deleted_at IS NULL AND NEW.deleted_at IS NOT NULL) EXECUTE FUNCTION project_stays();
 
+-- Slots somebody has or is about to have; not those of releases that failed, whose tenant has left.
+CREATE VIEW slots_in_use WITH (security_invoker = true) AS
+SELECT h.slot_id, h.node_id FROM slot_holds h JOIN allocations a ON a.id = h.allocation_id
+WHERE h.ended_at IS NULL AND a.state <> 'release_failed';
+GRANT SELECT ON slots_in_use TO :app;
+
 -- What showed that exactly these GPUs were usable.
 CREATE TABLE allocation_proofs (
     id            uuid PRIMARY KEY,

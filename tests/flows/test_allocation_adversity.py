@@ -26,7 +26,7 @@ from gpuaas.kit.ids import new_id
 from tests.flows.test_driver_failures import hasty, held
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import Ground, Machine, ground_of
-from tests.support.people import found
+from tests.support.people import found, refusal
 
 Lie = Callable[[Any], dict[str, Any]]
 
@@ -346,4 +346,30 @@ async def test_taking_back_what_several_nodes_were_asked_and_their_answers_do_no
     assert first == "cancelled", "one of them was taken back by the database"
     await ground.run()
     assert (await ground.read(made.id)).state is AllocationState.FAILED
+    assert await ground.leftovers() == []
+
+
+async def test_a_node_that_is_dead_for_ever_can_be_removed_and_what_could_not_be_proven_gone_ends_with_it(
+    ground: Ground, machine: Machine, superuser: Any
+) -> None:
+    made, other = await ground.active(2), await ground.active(1)
+    machine.silent = True
+    await ground.release(made.id)
+    await ground.run(ground.executor(hasty(0.3)))
+    assert (await ground.read(made.id)).state is AllocationState.RELEASE_FAILED
+    city, admin = ground.fleet.city, ground.fleet.admin
+    assert refusal(await city.ask(admin, "DELETE", f"/nodes/{machine.id}")) == (409, "node_in_use")
+    await superuser.execute("UPDATE node_heartbeats SET liveness = 'lost' WHERE node_id = $1", machine.id)
+    assert refusal(await city.ask(admin, "DELETE", f"/nodes/{machine.id}")) == (409, "node_in_use"), "one is active"
+    await ground.release(other.id)
+    await ground.run(ground.executor(hasty(0.3)))
+
+    assert (await city.ask(admin, "DELETE", f"/nodes/{machine.id}")).status_code == 200
+    await ground.run()
+    ground.machines.clear()
+    for one in (made, other):
+        assert (await ground.read(one.id)).state is AllocationState.RELEASED
+        assert {(row["state"], row["sick"]) for row in await held(ground, one.id)} == {("quarantined", True)}
+        async with ground.db.read(EVERYTHING) as tx:
+            assert await certificates.of_allocation(tx, one.id) == [], "nobody has shown anything"
     assert await ground.leftovers() == []

@@ -3,17 +3,21 @@
     revoke → (the money's last seconds come here, with billing) → clean → unlease → finish
 
 `released` only when its nodes have said that nothing of it is left, and every GPU is clean with evidence or in
-quarantine. No step is taken back: a release that cannot go on surrenders, and then what it holds stays held and in
-quarantine until somebody has proven it gone."""
+quarantine. A node that was removed says nothing: its GPUs are in quarantine, and no certificate speaks of them. No step
+is taken back: a release that cannot go on surrenders, and then what it holds stays held and in quarantine until
+somebody has proven it gone."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.contracts.http.flows import FlowKind
+from gpuaas.contracts.http.nodes import NodeState
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.models import Allocation, Hold
 from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.nodes.health import service as health
+from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.flows import cleaning
 from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait
 from gpuaas.ports.policy import PolicyReader
@@ -25,29 +29,30 @@ async def revoke(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     if allocation.state is not AllocationState.RELEASING:
         raise StepFailed("state", f"the allocation is {allocation.state}")
-    return await cleaning.revoke(scene, allocation, cleaning.by_node(held))
+    return await cleaning.revoke(scene, allocation, cleaning.by_node(await _there(scene, held)))
 
 
 async def clean(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     await allocations.holds_cleaning(scene.tx, allocation.id)
-    cleaned = await cleaning.clean(scene, allocation, held)
+    cleaned = await cleaning.clean(scene, allocation, await _there(scene, held))
     return cleaned if isinstance(cleaned, Wait) else None
 
 
 async def unlease(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
-    return await cleaning.unlease(scene, allocation, cleaning.by_node(held))
+    return await cleaning.unlease(scene, allocation, cleaning.by_node(await _there(scene, held)))
 
 
 async def finish(scene: Scene) -> Wait | None:
     allocation, held = await _read(scene)
     if allocation.state is AllocationState.RELEASED:
         return None
-    cleaned = await cleaning.clean(scene, allocation, held)  # as it was answered: nothing is asked again
+    there = await _there(scene, held)
+    cleaned = await cleaning.clean(scene, allocation, there)  # as it was answered: nothing is asked again
     if isinstance(cleaned, Wait):
         return cleaned
-    proven = set(await cleaning.certify(scene, allocation, held, cleaned))
+    proven = set(await cleaning.certify(scene, allocation, there, cleaned))
     dirty = [hold for hold in held if hold.serial not in proven]
     await allocations.quarantine(
         scene.tx, dirty, reason="not_proven_clean", detail=f"after the release of allocation {allocation.id}"
@@ -67,6 +72,12 @@ async def surrender(scene: Scene) -> None:
     if allocation.state is AllocationState.RELEASING:
         policy = scene.parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
         await allocations.release_failed(scene.tx, policy, allocation, reason=scene.run.error)
+
+
+async def _there(scene: Scene, held: Sequence[Hold]) -> list[Hold]:
+    """Those on nodes that were not removed."""
+    nodes = await registry.several(scene.tx, list({hold.node_id for hold in held}), lease=registry.ANY_LEASE)
+    return [hold for hold in held if nodes[hold.node_id].state is not NodeState.REMOVED]
 
 
 async def _read(scene: Scene) -> tuple[Allocation, list[Hold]]:

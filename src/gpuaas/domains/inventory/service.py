@@ -26,6 +26,7 @@ prices_now = store.prices_now
 slots_of = store.slots_of
 slot_get = store.slot
 any_held = store.any_held
+any_in_use = store.any_in_use
 gpu_dirty = store.dirty
 gpu_cleaned = store.cleaned
 slots_called = store.slots_called

@@ -46,6 +46,7 @@ SLOT = "SELECT * FROM slots WHERE id = $1"
 DIRTY = "SELECT EXISTS (SELECT FROM slots WHERE serial = $1 AND dirty)"
 CLEANED = "UPDATE slots SET dirty = false WHERE serial = $1 AND dirty"
 ANY_HELD = "SELECT EXISTS (SELECT FROM slots WHERE node_id = $1 AND held)"
+ANY_IN_USE = "SELECT EXISTS (SELECT FROM slots_in_use WHERE node_id = $1)"
 SLOTS_CALLED = "SELECT * FROM slots WHERE serial = ANY($1) AND present ORDER BY serial, node_id"
 # In one order for everybody, so that two who hold several never wait for each other in a circle.
 HOLD_SERIALS = """
@@ -143,6 +144,11 @@ async def slots_of(tx: Tx, node_ids: Sequence[NodeId]) -> list[Slot]:
 async def any_held(tx: Tx, node_id: NodeId) -> bool:
     """Whether somebody has one of the node's GPUs."""
     return bool(await tx.value(ANY_HELD, node_id))
+
+
+async def any_in_use(tx: Tx, node_id: NodeId) -> bool:
+    """Whether somebody has one of them who has not left: one whose release failed has."""
+    return bool(await tx.value(ANY_IN_USE, node_id))
 
 
 async def dirty(tx: Tx, serial: str) -> bool:

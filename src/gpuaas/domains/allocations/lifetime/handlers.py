@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from gpuaas.contracts.events.base import Envelope
-from gpuaas.contracts.events.provisioning import NodeLost, NodeRecovered, SlotQuarantined, SlotReturned
+from gpuaas.contracts.events.provisioning import NodeLost, NodeRecovered, NodeRemoved, SlotQuarantined, SlotReturned
 from gpuaas.domains.allocations.lifetime import service
 from gpuaas.domains.allocations.lifetime.idle import Act
 from gpuaas.infra.events import reaction, timer
@@ -84,6 +84,12 @@ async def condition_follow(
         after = await service.condition_note(tx, _policy(parts), node_id=event.node_id, after=after)
     if isinstance(event, NodeRecovered):
         await service.releases_again(tx, node_id=event.node_id)
+
+
+@reaction("allocations.node_removed", to=NodeRemoved)
+async def removal_follow(tx: Tx, event: NodeRemoved, envelope: Envelope) -> None:
+    """What could not be proven gone from it will not be: its allocations end, and their GPUs with the node."""
+    await service.releases_again(tx, node_id=event.node_id)
 
 
 async def _alone(db: Database, verb: Callable[..., Awaitable[None]], *arguments: object) -> None:

@@ -101,7 +101,7 @@ RESTORE = """
 UPDATE allocations SET degraded_since = NULL, degraded_reason = ''
 WHERE id = $1 AND state = 'active' AND degraded_since IS NOT NULL RETURNING *
 """
-# Could not be proven gone, and a node of it has come back since; all of them are there. Once for each coming back.
+# Could not be proven gone, and a node of it has come back since, or was removed; all others are there. Once for each.
 BACK = """
 SELECT a.id FROM allocations a
 JOIN slot_holds h ON h.allocation_id = a.id AND h.ended_at IS NULL
@@ -110,7 +110,8 @@ LEFT JOIN node_heartbeats b ON b.node_id = h.node_id
 WHERE a.state = 'release_failed' AND ($1::uuid IS NULL OR EXISTS (
     SELECT FROM slot_holds x WHERE x.allocation_id = a.id AND x.node_id = $1 AND x.ended_at IS NULL))
 GROUP BY a.id, a.state_since
-HAVING bool_and(n.state = 'active' AND coalesce(b.liveness, 'new') = 'online') AND max(b.liveness_since) > a.state_since
+HAVING bool_and(n.state = 'removed' OR (n.state = 'active' AND coalesce(b.liveness, 'new') = 'online'))
+   AND max(CASE n.state WHEN 'removed' THEN n.state_since ELSE b.liveness_since END) > a.state_since
 ORDER BY a.id LIMIT $2
 """
 # deadlines -----------------------------------------------------------------------------------------------------------

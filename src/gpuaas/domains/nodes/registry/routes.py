@@ -190,7 +190,9 @@ async def node_check(cx: PlatformContext, node_id: NodeId, wanted: NodeCheck) ->
     errors=(*_MOVES, Code.NODE_IN_USE),
 )
 async def node_remove(cx: PlatformContext, node_id: NodeId) -> Done:
-    """Remove a node. Refused while somebody is on it; its certificates end, and its name is free again."""
+    """Remove a node. Refused while somebody is on it; its certificates end, and its name is free again.
+
+    A lost node can be removed when all its allocations were released: releases that failed there end with it."""
     await service.node_remove(cx.tx, node_id)
     return Done()
 

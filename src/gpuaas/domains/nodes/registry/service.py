@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.provisioning import NodeEnrolled, NodeQuarantined, NodeRemoved, NodeReturned
-from gpuaas.contracts.http.nodes import NodeCreate, NodeState, NodeUpdate
+from gpuaas.contracts.http.nodes import Liveness, NodeCreate, NodeState, NodeUpdate
 from gpuaas.contracts.tasks.catalogue import Drain, HealthCheck, Inspect
 from gpuaas.contracts.tasks.topology import Topology
 from gpuaas.domains.inventory import service as inventory
@@ -143,7 +143,13 @@ async def node_enable(tx: Tx, node_id: UUID) -> None:
 
 
 async def node_remove(tx: Tx, node_id: UUID) -> None:
-    await _free(tx, node_id)
+    """Nobody may be on it. Of one that is lost nobody can say more than that its tenants have left: it can go, and with
+    it what could never be proven gone."""
+    node = await store.lock(tx, node_id, lease=ANY_LEASE)
+    if node.liveness is not Liveness.LOST:
+        await _free(tx, node_id)
+    elif await inventory.any_in_use(tx, NodeId(node_id)):
+        raise Conflict(Code.NODE_IN_USE, "Somebody holds GPUs of the node. Release them first.")
     await store.move(tx, node_id, to=NodeState.REMOVED)
     tx.hint(subject_of(node_id))
     await pki.revoke_node(tx, node_id, "the node was removed")
