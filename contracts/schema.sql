@@ -201,7 +201,9 @@ CREATE FUNCTION public.slot_held() RETURNS trigger
     SET search_path TO 'pg_catalog', 'public'
     AS $$
 BEGIN
-    UPDATE slots SET held = (NEW.ended_at IS NULL) WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
+    UPDATE slots SET held = (NEW.ended_at IS NULL),
+        dirty = CASE NEW.state WHEN 'quarantined' THEN true WHEN 'clean' THEN false ELSE dirty END
+    WHERE id = NEW.slot_id AND held IS DISTINCT FROM (NEW.ended_at IS NULL);
     RETURN NULL;
 
 END $$;
@@ -681,6 +683,7 @@ CREATE TABLE public.slots (
     last_seen_at timestamp with time zone DEFAULT now() NOT NULL,
     sku_id uuid NOT NULL,
     held boolean DEFAULT false NOT NULL,
+    dirty boolean DEFAULT false NOT NULL,
     CONSTRAINT slots_gpu_index_check CHECK (((gpu_index >= 0) AND (gpu_index <= 63)))
 );
 
@@ -1644,6 +1647,13 @@ CREATE TABLE public.skus (
 
 COMMENT ON TABLE public.skus IS 'platform: what is sold; every tenant reads it';
 
+CREATE VIEW public.slots_in_use WITH (security_invoker='true') AS
+ SELECT h.slot_id,
+    h.node_id
+   FROM (public.slot_holds h
+     JOIN public.allocations a ON ((a.id = h.allocation_id)))
+  WHERE ((h.ended_at IS NULL) AND (a.state <> 'release_failed'::text));
+
 CREATE TABLE public.ssh_keys (
     id uuid NOT NULL,
     user_id uuid NOT NULL,
@@ -2549,6 +2559,8 @@ GRANT UPDATE(last_seen_at) ON TABLE public.slots TO gpuaas_app;
 
 GRANT INSERT(sku_id) ON TABLE public.slots TO gpuaas_app;
 
+GRANT UPDATE(dirty) ON TABLE public.slots TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_04_one_holder TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_05_live_have_holds TO gpuaas_app;
@@ -2746,6 +2758,8 @@ GRANT UPDATE(allowed_gpu_counts) ON TABLE public.skus TO gpuaas_app;
 GRANT UPDATE(whole_node_only) ON TABLE public.skus TO gpuaas_app;
 
 GRANT UPDATE(state) ON TABLE public.skus TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.slots_in_use TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.ssh_keys TO gpuaas_app;
 
