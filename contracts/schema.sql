@@ -36,7 +36,8 @@ DECLARE
     part text;
 
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health') OR months NOT BETWEEN 0 AND 36 THEN
+    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health', 'ledger_transactions', 'ledger_entries',
+                      'usage') OR months NOT BETWEEN 0 AND 36 THEN
         RAISE EXCEPTION 'not a partitioned table, or too many months: % %', parent, months;
     END IF;
     FOR i IN 0..months LOOP
@@ -46,6 +47,11 @@ BEGIN
             EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, parent,
                            floor_id(month),
                            floor_id((date_trunc('month', month AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'));
+            -- Rows of what is append-only are kept by their parent's trigger; emptying a month has to be refused by its own.
+            IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = parent::regclass AND tgname = parent || '_keep_all') THEN
+                EXECUTE format('CREATE TRIGGER %I BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()',
+                               part || '_keep_all', part);
+            END IF;
             made := made + 1;
         END IF;
     END LOOP;
@@ -60,6 +66,611 @@ CREATE FUNCTION public.floor_id(at timestamp with time zone) RETURNS uuid
 CREATE FUNCTION public.is_platform() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN COALESCE((current_setting('app.org_id'::text, true) = '*'::text), false);
+
+CREATE FUNCTION public.ledger_account(org uuid, wanted_kind text, wanted_currency text, wanted_shard smallint) RETURNS uuid
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    found_id uuid;
+
+BEGIN
+    IF org IS NULL THEN
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id IS NULL AND kind = wanted_kind AND currency = wanted_currency AND shard = wanted_shard;
+    ELSE
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id = org AND kind = 'tenant' AND currency = wanted_currency AND shard = 0;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO ledger_accounts (org_id, kind, currency, shard) VALUES (org, wanted_kind, wanted_currency, wanted_shard)
+        ON CONFLICT ON CONSTRAINT ledger_accounts_one DO NOTHING;
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id IS NOT DISTINCT FROM org AND kind = wanted_kind AND currency = wanted_currency AND shard = wanted_shard;
+    END IF;
+    RETURN found_id;
+
+END $$;
+
+CREATE FUNCTION public.ledger_account_stays() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'UPDATE' AND (OLD.id, OLD.org_id, OLD.kind, OLD.currency, OLD.shard)
+                            IS NOT DISTINCT FROM (NEW.id, NEW.org_id, NEW.kind, NEW.currency, NEW.shard) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'accounts of the ledger stay' USING ERRCODE = 'insufficient_privilege';
+
+END $$;
+
+CREATE FUNCTION public.ledger_available(org uuid, wanted_currency text) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    account uuid := ledger_account(org, 'tenant', wanted_currency, 0::smallint);
+
+BEGIN
+    RETURN coalesce((ledger_head(account)).balance_micros, 0) - ledger_held(account)
+           - (SELECT floor_micros FROM ledger_accounts WHERE id = account);
+
+END $$;
+
+CREATE FUNCTION public.ledger_body(id uuid, at timestamp with time zone, kind text, key text, org_id uuid, currency text, subject_id uuid, reason text, reverses_id uuid, actor text, correlation_id text) RETURNS bytea
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN convert_to((json_build_array(id, EXTRACT(epoch FROM at), kind, key, org_id, currency, subject_id, reason, reverses_id, actor, correlation_id))::text, 'UTF8'::name);
+
+CREATE FUNCTION public.ledger_enter(org uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'the ledger is written in read committed transactions: only they see what was written while they waited'
+            USING ERRCODE = 'invalid_transaction_state';
+    END IF;
+    IF org IS NULL THEN
+        IF NOT is_platform() THEN
+            RAISE EXCEPTION 'only the platform posts without an organisation' USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN;
+    END IF;
+    IF visible_org(org) IS NOT TRUE THEN
+        RAISE EXCEPTION 'not the organisation this connection works for' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(org, 12));
+
+END $$;
+
+CREATE TABLE public.ledger_accounts (
+    id uuid DEFAULT uuidv7() NOT NULL,
+    org_id uuid,
+    kind text NOT NULL,
+    currency text NOT NULL,
+    shard smallint DEFAULT 0 NOT NULL,
+    floor_micros bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT ledger_accounts_check CHECK (((kind = 'tenant'::text) = (org_id IS NOT NULL))),
+    CONSTRAINT ledger_accounts_check1 CHECK (((org_id IS NULL) OR (shard = 0))),
+    CONSTRAINT ledger_accounts_check2 CHECK (((org_id IS NOT NULL) OR (floor_micros = 0))),
+    CONSTRAINT ledger_accounts_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT ledger_accounts_floor_micros_check CHECK (((floor_micros >= '-1000000000000000'::bigint) AND (floor_micros <= 0))),
+    CONSTRAINT ledger_accounts_kind_check CHECK ((kind = ANY (ARRAY['tenant'::text, 'revenue'::text, 'clearing'::text, 'credits'::text, 'adjustments'::text, 'refunds'::text, 'uncollectible'::text]))),
+    CONSTRAINT ledger_accounts_shard_check CHECK (((shard >= 0) AND (shard <= 31)))
+);
+
+ALTER TABLE ONLY public.ledger_accounts FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ledger_accounts IS 'tenant: one account for each organisation and currency; the platform''s are nobody''s';
+
+CREATE FUNCTION public.ledger_floor_set(org uuid, wanted_currency text, lowest bigint) RETURNS SETOF public.ledger_accounts
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    account uuid;
+    available bigint;
+
+BEGIN
+    IF NOT is_platform() THEN
+        RAISE EXCEPTION 'only the platform gives credit' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM ledger_enter(org);
+    account := ledger_account(org, 'tenant', wanted_currency, 0::smallint);
+    available := ledger_available(org, wanted_currency) + (SELECT floor_micros FROM ledger_accounts WHERE id = account) - lowest;
+    IF available < 0 THEN
+        RAISE EXCEPTION 'the credit is in use' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
+            DETAIL = available::text;
+    END IF;
+    RETURN QUERY UPDATE ledger_accounts SET floor_micros = lowest WHERE id = account RETURNING *;
+
+END $$;
+
+CREATE FUNCTION public.ledger_hash(before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) RETURNS bytea
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN sha256((((((COALESCE(before, '\x'::bytea) || body) || uuid_send(account_id)) || int8send(number)) || int8send(amount)) || int8send(balance)));
+
+CREATE TABLE public.ledger_entries (
+    account_id uuid NOT NULL,
+    transaction_id uuid NOT NULL,
+    org_id uuid,
+    number bigint NOT NULL,
+    amount_micros bigint NOT NULL,
+    balance_micros bigint NOT NULL,
+    hash bytea NOT NULL
+)
+PARTITION BY RANGE (transaction_id);
+
+ALTER TABLE ONLY public.ledger_entries FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ledger_entries IS 'tenant: the legs of transactions, each with the balance after it; append-only';
+
+CREATE FUNCTION public.ledger_head(account uuid) RETURNS public.ledger_entries
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_sort TO 'off'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    found_entry ledger_entries;
+    recent uuid := uuidv7(interval '-2 days');
+
+BEGIN
+    SELECT * INTO found_entry FROM ledger_entries e
+    WHERE e.account_id = account AND e.transaction_id >= recent ORDER BY e.transaction_id DESC LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT * INTO found_entry FROM ledger_entries e
+        WHERE e.account_id = account AND e.transaction_id < recent ORDER BY e.transaction_id DESC LIMIT 1;
+    END IF;
+    RETURN found_entry;
+
+END $$;
+
+CREATE FUNCTION public.ledger_head_before(account uuid, bound uuid) RETURNS public.ledger_entries
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_sort TO 'off'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    found_entry ledger_entries;
+
+BEGIN
+    SELECT * INTO found_entry FROM ledger_entries e
+    WHERE e.account_id = account AND e.transaction_id < bound ORDER BY e.transaction_id DESC LIMIT 1;
+    RETURN found_entry;
+
+END $$;
+
+CREATE TABLE public.ledger_holds (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    account_id uuid NOT NULL,
+    currency text NOT NULL,
+    key text NOT NULL,
+    amount_micros bigint NOT NULL,
+    captured_micros bigint DEFAULT 0 NOT NULL,
+    subject_id uuid,
+    reason text NOT NULL,
+    state text DEFAULT 'open'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    due_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT ledger_holds_amount_micros_check CHECK (((amount_micros >= 1) AND (amount_micros <= '1000000000000000'::bigint))),
+    CONSTRAINT ledger_holds_check CHECK (((captured_micros >= 0) AND (captured_micros <= amount_micros))),
+    CONSTRAINT ledger_holds_check1 CHECK (((state = 'open'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT ledger_holds_key_check CHECK (((length(key) >= 1) AND (length(key) <= 200))),
+    CONSTRAINT ledger_holds_reason_check CHECK ((length(reason) <= 500)),
+    CONSTRAINT ledger_holds_state_check CHECK ((state = ANY (ARRAY['open'::text, 'captured'::text, 'voided'::text, 'expired'::text])))
+);
+
+ALTER TABLE ONLY public.ledger_holds FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ledger_holds IS 'tenant: money set aside, until it is charged, given back or its time is over';
+
+CREATE FUNCTION public.ledger_held(account uuid) RETURNS bigint
+    LANGUAGE sql STABLE
+    RETURN (SELECT (COALESCE(sum((ledger_holds.amount_micros - ledger_holds.captured_micros)), (0)::numeric))::bigint AS "coalesce" FROM public.ledger_holds WHERE ((ledger_holds.account_id = ledger_held.account) AND (ledger_holds.state = 'open'::text) AND (ledger_holds.due_at > clock_timestamp())));
+
+CREATE FUNCTION public.ledger_hold_capture(hold uuid, posted_kind text, posted_key text, amount bigint, counter text, last boolean, why text, who text, correlation text) RETURNS TABLE(transaction_id uuid, balance_micros bigint, replayed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    was ledger_holds := ledger_hold_open(hold);
+
+BEGIN
+    IF NOT EXISTS (SELECT FROM ledger_keys k WHERE k.kind = posted_kind AND k.key = posted_key) THEN
+        PERFORM ledger_hold_refuse(was);
+        IF amount NOT BETWEEN 1 AND was.amount_micros - was.captured_micros THEN
+            RAISE EXCEPTION 'more than is left of the hold' USING ERRCODE = 'check_violation',
+                CONSTRAINT = 'ledger_hold_exceeded', DETAIL = (was.amount_micros - was.captured_micros)::text;
+        END IF;
+        UPDATE ledger_holds h SET captured_micros = captured_micros + amount,
+            state = CASE WHEN last THEN 'captured' ELSE state END,
+            state_since = CASE WHEN last THEN clock_timestamp() ELSE state_since END,
+            due_at = CASE WHEN last THEN NULL ELSE due_at END
+        WHERE h.id = hold;
+    END IF;
+    RETURN QUERY SELECT * FROM ledger_post(posted_kind, posted_key, was.org_id, was.currency, ARRAY['tenant', counter],
+                                           ARRAY[-amount, amount], was.subject_id, why, NULL, who, correlation);
+
+END $$;
+
+CREATE FUNCTION public.ledger_hold_extend(hold uuid, amount bigint, until timestamp with time zone) RETURNS SETOF public.ledger_holds
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    was ledger_holds := ledger_hold_open(hold);
+    available bigint;
+
+BEGIN
+    PERFORM ledger_hold_refuse(was);
+    IF amount > was.amount_micros THEN
+        available := ledger_available(was.org_id, was.currency);
+        IF amount - was.amount_micros > available THEN
+            RAISE EXCEPTION 'the balance does not allow it'
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor', DETAIL = available::text;
+        END IF;
+    END IF;
+    RETURN QUERY UPDATE ledger_holds SET amount_micros = greatest(amount_micros, amount), due_at = greatest(due_at, until)
+        WHERE id = hold RETURNING *;
+
+END $$;
+
+CREATE FUNCTION public.ledger_hold_open(hold uuid) RETURNS public.ledger_holds
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    found_hold ledger_holds;
+
+BEGIN
+    SELECT * INTO found_hold FROM ledger_holds WHERE id = hold AND visible_org(org_id);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'no such hold' USING ERRCODE = 'no_data_found';
+    END IF;
+    PERFORM ledger_enter(found_hold.org_id);
+    SELECT * INTO found_hold FROM ledger_holds WHERE id = hold FOR UPDATE;
+    RETURN found_hold;
+
+END $$;
+
+CREATE FUNCTION public.ledger_hold_refuse(hold public.ledger_holds) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF hold.state <> 'open' OR hold.due_at <= clock_timestamp() THEN
+        RAISE EXCEPTION 'the hold is over' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_hold_over',
+            DETAIL = CASE WHEN hold.state = 'open' THEN 'expired' ELSE hold.state END;
+    END IF;
+
+END $$;
+
+CREATE FUNCTION public.ledger_hold_take(hold uuid, hold_key text, org uuid, hold_currency text, amount bigint, subject uuid, why text, until timestamp with time zone) RETURNS SETOF public.ledger_holds
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    known ledger_holds;
+    available bigint;
+
+BEGIN
+    PERFORM ledger_enter(org);
+    SELECT * INTO known FROM ledger_holds WHERE key = hold_key;
+    IF FOUND THEN
+        IF (known.org_id, known.currency, known.subject_id) IS DISTINCT FROM (org, hold_currency, subject) THEN
+            RAISE EXCEPTION 'the key was used for another hold'
+                USING ERRCODE = 'unique_violation', CONSTRAINT = 'ledger_key_reused';
+        END IF;
+        RETURN NEXT known;
+        RETURN;
+    END IF;
+    available := ledger_available(org, hold_currency);
+    IF amount > available THEN
+        RAISE EXCEPTION 'the balance does not allow it' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
+            DETAIL = available::text;
+    END IF;
+    RETURN QUERY INSERT INTO ledger_holds (id, org_id, account_id, currency, key, amount_micros, subject_id, reason, due_at)
+        VALUES (hold, org, ledger_account(org, 'tenant', hold_currency, 0::smallint), hold_currency, hold_key, amount,
+                subject, why, until)
+        RETURNING *;
+
+END $$;
+
+CREATE FUNCTION public.ledger_hold_void(hold uuid) RETURNS SETOF public.ledger_holds
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    was ledger_holds := ledger_hold_open(hold);
+
+BEGIN
+    RETURN QUERY UPDATE ledger_holds SET due_at = NULL, state_since = clock_timestamp(), state = 'voided'
+        WHERE id = hold AND state = 'open' RETURNING *;
+    IF NOT FOUND THEN
+        RETURN NEXT was;
+    END IF;
+
+END $$;
+
+CREATE FUNCTION public.ledger_holds_expire(most integer) RETURNS SETOF public.ledger_holds
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    IF NOT is_platform() THEN
+        RAISE EXCEPTION 'only the platform ends holds' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN QUERY UPDATE ledger_holds SET due_at = NULL, state_since = clock_timestamp(), state = 'expired'
+        WHERE id = ANY(ARRAY(SELECT id FROM ledger_holds WHERE state = 'open' AND due_at <= clock_timestamp()
+                             ORDER BY due_at LIMIT least(most, 1000) FOR UPDATE SKIP LOCKED))
+        RETURNING *;
+
+END $$;
+
+CREATE FUNCTION public.ledger_link(so_far bytea, before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) RETURNS bytea
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN public.ledger_hash(COALESCE(so_far, before), body, account_id, number, amount, balance);
+
+CREATE FUNCTION public.ledger_post(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], subject uuid, why text, reverses uuid, who text, correlation text) RETURNS TABLE(transaction_id uuid, balance_micros bigint, replayed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_sort TO 'off'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    size integer := cardinality(legs);
+    total numeric := 0;
+    recent uuid := uuidv7(interval '-2 days');
+    shard smallint;
+    leg record;
+    accounts uuid[];
+    numbers bigint[];
+    balances bigint[];
+    hashes bytea[];
+    tenant integer;
+    spare bigint;
+    newest uuid;
+    new_id uuid;
+    new_at timestamptz;
+    body bytea;
+
+BEGIN
+    IF size IS NULL OR size NOT BETWEEN 2 AND 16 OR size <> cardinality(amounts) OR 0 = ANY(amounts) THEN
+        RAISE EXCEPTION 'a transaction has 2 to 16 legs' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    PERFORM ledger_words(posted_kind, posted_key, why, who, correlation);
+    PERFORM ledger_enter(org);
+    FOR i IN 1..size LOOP
+        IF legs[i] = 'tenant' THEN
+            SELECT a.id, a.floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
+            FROM ledger_accounts a LEFT JOIN LATERAL (
+                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
+                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
+            WHERE a.org_id = org AND a.kind = 'tenant' AND a.currency = posted_currency AND a.shard = 0;
+            tenant := i;
+        ELSE
+            shard := coalesce(shard, ledger_shard());
+            SELECT a.id, 0 AS floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
+            FROM ledger_accounts a LEFT JOIN LATERAL (
+                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
+                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
+            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = shard;
+        END IF;
+        IF leg.number IS NULL THEN -- of an account that is new, or was still for a month
+            accounts[i] := ledger_account(CASE WHEN i = tenant THEN org END, legs[i], posted_currency,
+                                          CASE WHEN i = tenant THEN 0 ELSE shard END::smallint);
+            SELECT accounts[i] AS id, (SELECT floor_micros FROM ledger_accounts a WHERE a.id = accounts[i]) AS floor_micros,
+                   h.number, h.balance_micros, h.hash, h.transaction_id INTO leg FROM ledger_head(accounts[i]) AS h;
+        END IF;
+        total := total + amounts[i];
+        accounts[i] := leg.id;
+        numbers[i] := coalesce(leg.number, 0) + 1;
+        balances[i] := coalesce(leg.balance_micros, 0) + amounts[i];
+        hashes[i] := leg.hash;
+        newest := greatest(newest, leg.transaction_id);
+        IF i = tenant AND amounts[i] < 0 THEN
+            spare := balances[i] - leg.floor_micros - ledger_held(leg.id);
+        END IF;
+    END LOOP;
+    IF total IS DISTINCT FROM 0 OR (tenant IS NULL) <> (org IS NULL) THEN
+        RAISE EXCEPTION 'the legs do not sum to zero, or are not of the organisation'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    new_id := uuidv7();
+    IF new_id <= newest THEN -- the clock stepped back
+        new_id := uuidv7(ledger_shift(newest));
+    END IF;
+    INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT * FROM ledger_replay(posted_kind, posted_key, org, posted_currency, legs, amounts, reverses);
+        RETURN;
+    END IF;
+    IF spare < 0 THEN
+        RAISE EXCEPTION 'the balance does not allow it' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
+            DETAIL = (spare - amounts[tenant])::text;
+    END IF;
+    new_at := uuid_extract_timestamp(new_id);
+    body := ledger_body(new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who,
+                        correlation);
+    INSERT INTO ledger_transactions (id, at, kind, key, org_id, currency, subject_id, reason, reverses_id, actor,
+                                     correlation_id)
+    VALUES (new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who, correlation);
+    FOR i IN 1..size LOOP
+        hashes[i] := ledger_hash(hashes[i], body, accounts[i], numbers[i], amounts[i], balances[i]);
+    END LOOP;
+    INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+    VALUES (accounts[1], new_id, CASE WHEN tenant = 1 THEN org END, numbers[1], amounts[1], balances[1], hashes[1]),
+           (accounts[2], new_id, CASE WHEN tenant = 2 THEN org END, numbers[2], amounts[2], balances[2], hashes[2]);
+    FOR i IN 3..size LOOP
+        INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+        VALUES (accounts[i], new_id, CASE WHEN tenant = i THEN org END, numbers[i], amounts[i], balances[i], hashes[i]);
+    END LOOP;
+    RETURN QUERY SELECT new_id, balances[tenant], false;
+
+END $$;
+
+CREATE FUNCTION public.ledger_post_many(posted_kind text, posted_currency text, counter text, orgs uuid[], keys text[], amounts bigint[], subjects uuid[], reasons text[], who text, correlation text) RETURNS TABLE(place integer, transaction_id uuid, replayed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    size integer := cardinality(orgs);
+    shard smallint;
+    platform_id uuid;
+    head ledger_entries;
+
+BEGIN
+    IF size IS NULL OR size NOT BETWEEN 1 AND 10000 OR counter = 'tenant'
+       OR (cardinality(keys), cardinality(amounts), cardinality(subjects), cardinality(reasons)) <> (size, size, size, size)
+       OR array_position(orgs, NULL) IS NOT NULL OR 0 = ANY(amounts) OR array_position(amounts, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'a batch has 1 to 10000 postings, each with an organisation and an amount'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    IF (SELECT count(DISTINCT o) FROM unnest(orgs) AS o) > 1000 THEN
+        RAISE EXCEPTION 'a batch has at most 1000 organisations' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    PERFORM ledger_words(posted_kind, k, r, who, correlation) FROM unnest(keys, reasons) AS u (k, r);
+    -- In one order for everybody, so that two batches never wait for each other in a circle.
+    PERFORM ledger_enter(o) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
+    shard := ledger_shard();
+    platform_id := ledger_account(NULL, counter, posted_currency, shard);
+    head := ledger_head(platform_id);
+    PERFORM ledger_account(o, 'tenant', posted_currency, 0::smallint) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one;
+    IF EXISTS (SELECT FROM unnest(orgs, keys, amounts) AS u (org_id, key, amount)
+               JOIN ledger_keys k ON k.kind = posted_kind AND k.key = u.key
+               JOIN ledger_transactions t ON t.id = k.transaction_id
+               LEFT JOIN ledger_entries e ON e.transaction_id = t.id AND e.org_id = u.org_id
+               WHERE e.amount_micros IS DISTINCT FROM u.amount OR t.currency <> posted_currency) THEN
+        RAISE EXCEPTION 'a key was used for another posting'
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'ledger_key_reused';
+    END IF;
+    RETURN QUERY
+    WITH tenants AS MATERIALIZED (
+        SELECT a.org_id, a.id AS account_id, a.floor_micros + ledger_held(a.id) AS lowest, coalesce(h.number, 0) AS number,
+               coalesce(h.balance_micros, 0) AS balance, h.hash, h.transaction_id AS newest
+        FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one
+        JOIN ledger_accounts a ON a.org_id = one.o AND a.kind = 'tenant' AND a.currency = posted_currency
+        CROSS JOIN LATERAL ledger_head(a.id) AS h
+    ), began AS MATERIALIZED (
+        SELECT ledger_shift(greatest((SELECT newest FROM tenants ORDER BY newest DESC NULLS LAST LIMIT 1),
+                                     head.transaction_id)) AS shift
+    ), asked AS MATERIALIZED (
+        SELECT u.place::integer AS place, u.org_id, u.key, u.amount, u.subject_id, u.reason, k.transaction_id AS known
+        FROM unnest(orgs, keys, amounts, subjects, reasons)
+             WITH ORDINALITY AS u (org_id, key, amount, subject_id, reason, place)
+        LEFT JOIN ledger_keys k ON k.kind = posted_kind AND k.key = u.key
+    ), refused AS MATERIALIZED (
+        SELECT org_id FROM (
+            SELECT a.org_id, a.amount, h.lowest,
+                   h.balance + sum(a.amount) OVER (PARTITION BY a.org_id ORDER BY a.place) AS after
+            FROM asked a JOIN tenants h ON h.org_id = a.org_id WHERE a.known IS NULL
+        ) AS running WHERE amount < 0 AND after < lowest AND posted_kind <> 'usage' GROUP BY org_id
+    ), fresh AS MATERIALIZED (
+        SELECT *, uuid_extract_timestamp(id) AS at FROM (
+            SELECT o.*, uuidv7(b.shift) AS id FROM (SELECT * FROM asked ORDER BY place) AS o CROSS JOIN began b
+            WHERE o.known IS NULL AND NOT EXISTS (SELECT FROM refused r WHERE r.org_id = o.org_id)
+            OFFSET 0
+        ) AS made
+    ), told AS (
+        INSERT INTO ledger_transactions (id, at, kind, key, org_id, currency, subject_id, reason, reverses_id, actor,
+                                         correlation_id)
+        SELECT id, at, posted_kind, key, org_id, posted_currency, subject_id, reason, NULL, who, correlation FROM fresh
+    ), keyed AS (
+        INSERT INTO ledger_keys (kind, key, transaction_id) SELECT posted_kind, key, id FROM fresh
+    ), legs AS MATERIALIZED (
+        SELECT f.id, f.org_id, h.account_id, h.hash AS before, f.amount,
+               h.number + row_number() OVER mine AS number, (h.balance + sum(f.amount) OVER mine)::bigint AS balance,
+               ledger_body(f.id, f.at, posted_kind, f.key, f.org_id, posted_currency, f.subject_id, f.reason, NULL, who,
+                           correlation) AS body
+        FROM fresh f JOIN tenants h ON h.org_id = f.org_id
+        WINDOW mine AS (PARTITION BY f.org_id ORDER BY f.id)
+    ), both_legs AS (
+        SELECT id, org_id, account_id, number, amount, balance, before, body FROM legs
+        UNION ALL
+        SELECT id, NULL, platform_id, coalesce(head.number, 0) + row_number() OVER (ORDER BY id), -amount,
+               (coalesce(head.balance_micros, 0) - sum(amount) OVER (ORDER BY id))::bigint, head.hash, body
+        FROM legs
+    ), entered AS (
+        INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+        SELECT account_id, id, org_id, number, amount, balance,
+               ledger_chain(before, body, account_id, number, amount, balance) OVER (PARTITION BY account_id ORDER BY id)
+        FROM both_legs
+    )
+    SELECT a.place, coalesce(a.known, f.id), a.known IS NOT NULL
+    FROM asked a LEFT JOIN fresh f ON f.place = a.place ORDER BY a.place;
+
+END $$;
+
+CREATE FUNCTION public.ledger_replay(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], reverses uuid) RETURNS TABLE(transaction_id uuid, balance_micros bigint, replayed boolean)
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known ledger_transactions;
+    was jsonb;
+    asked jsonb;
+
+BEGIN
+    SELECT t.* INTO STRICT known FROM ledger_keys k JOIN ledger_transactions t ON t.id = k.transaction_id
+    WHERE k.kind = posted_kind AND k.key = posted_key;
+    SELECT jsonb_object_agg(a.kind, e.amount_micros) INTO was
+    FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE e.transaction_id = known.id;
+    SELECT jsonb_object_agg(leg, amount) INTO asked FROM unnest(legs, amounts) AS u (leg, amount);
+    IF (known.org_id, known.currency, known.reverses_id, was) IS DISTINCT FROM (org, posted_currency, reverses, asked) THEN
+        RAISE EXCEPTION 'the key was used for another posting'
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'ledger_key_reused';
+    END IF;
+    RETURN QUERY SELECT known.id, (SELECT e.balance_micros FROM ledger_entries e
+                                   WHERE e.transaction_id = known.id AND e.org_id IS NOT NULL), true;
+
+END $$;
+
+CREATE FUNCTION public.ledger_shard() RETURNS smallint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    mine integer := pg_backend_pid() % 32;
+
+BEGIN
+    FOR i IN 0..31 LOOP
+        IF pg_try_advisory_xact_lock(1279607117, (mine + i) % 32) THEN
+            RETURN (mine + i) % 32;
+        END IF;
+    END LOOP;
+    PERFORM pg_advisory_xact_lock(1279607117, mine);
+    RETURN mine;
+
+END $$;
+
+CREATE FUNCTION public.ledger_shift(newest uuid) RETURNS interval
+    LANGUAGE sql
+    RETURN CASE WHEN ((newest IS NULL) OR (newest < uuidv7())) THEN '00:00:00'::interval ELSE ((uuid_extract_timestamp(newest) - clock_timestamp()) + '00:00:00.002'::interval) END;
+
+CREATE FUNCTION public.ledger_words(kind text, key text, reason text, actor text, correlation_id text) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF (length(kind) BETWEEN 1 AND 40 AND length(key) BETWEEN 1 AND 200 AND length(reason) <= 500
+        AND length(actor) <= 400 AND length(correlation_id) <= 200) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a word is missing or too long' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_words';
+    END IF;
+
+END $$;
 
 CREATE FUNCTION public.policy_overrides_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -253,6 +864,11 @@ CREATE FUNCTION public.visible_actor(who uuid) RETURNS boolean
 CREATE FUNCTION public.visible_org(org uuid) RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN CASE WHEN (current_setting('app.org_id'::text, true) = '*'::text) THEN true ELSE (org = (NULLIF(current_setting('app.org_id'::text, true), ''::text))::uuid) END;
+
+CREATE AGGREGATE public.ledger_chain(bytea, bytea, uuid, bigint, bigint, bigint) (
+    SFUNC = public.ledger_link,
+    STYPE = bytea
+);
 
 CREATE TABLE public.agent_artifact_parts (
     artifact_id uuid NOT NULL,
@@ -645,6 +1261,133 @@ PARTITION BY RANGE (event_id);
 
 COMMENT ON TABLE public.inbox IS 'platform: which consumer has handled which event, once';
 
+CREATE VIEW public.invariant_01_balance_is_sum WITH (security_invoker='true') AS
+ SELECT ((('account '::text || account_id) || ' entry '::text) || number) AS subject,
+    ((
+        CASE
+            WHEN (number <> (before_number + 1)) THEN ('its number follows '::text || before_number)
+            ELSE (((((('its balance is '::text || balance_micros) || ', but '::text) || before_balance) || ' and '::text) || amount_micros) || ' are not'::text)
+        END || ', in transaction '::text) || transaction_id) AS problem
+   FROM ( SELECT ledger_entries.account_id,
+            ledger_entries.transaction_id,
+            ledger_entries.number,
+            ledger_entries.amount_micros,
+            ledger_entries.balance_micros,
+            lag(ledger_entries.number, 1, (0)::bigint) OVER along AS before_number,
+            lag(ledger_entries.balance_micros, 1, (0)::bigint) OVER along AS before_balance
+           FROM public.ledger_entries
+          WINDOW along AS (PARTITION BY ledger_entries.account_id ORDER BY ledger_entries.transaction_id)) entries
+  WHERE ((number <> (before_number + 1)) OR (balance_micros <> (before_balance + amount_micros)));
+
+COMMENT ON VIEW public.invariant_01_balance_is_sum IS 'the balance of an account is the sum of its entries, at any instant';
+
+CREATE TABLE public.ledger_keys (
+    kind text NOT NULL,
+    key text NOT NULL,
+    transaction_id uuid NOT NULL
+);
+
+COMMENT ON TABLE public.ledger_keys IS 'platform: which transaction was posted under which key, once; append-only';
+
+CREATE TABLE public.ledger_transactions (
+    id uuid NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    key text NOT NULL,
+    org_id uuid,
+    currency text NOT NULL,
+    subject_id uuid,
+    reason text NOT NULL,
+    reverses_id uuid,
+    actor text NOT NULL,
+    correlation_id text NOT NULL
+)
+PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY public.ledger_transactions FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ledger_transactions IS 'tenant: why money moved, once; append-only';
+
+CREATE VIEW public.invariant_02_one_key_one_transaction WITH (security_invoker='true') AS
+ SELECT ((('key '::text || COALESCE(k.kind, t.kind)) || ' '::text) || COALESCE(k.key, t.key)) AS subject,
+        CASE
+            WHEN (t.id IS NULL) THEN (('its transaction '::text || k.transaction_id) || ' is not there'::text)
+            ELSE (('transaction '::text || t.id) || ' is not the one the key stands for'::text)
+        END AS problem
+   FROM (public.ledger_keys k
+     FULL JOIN public.ledger_transactions t ON ((t.id = k.transaction_id)))
+  WHERE ((k.key IS NULL) OR (t.id IS NULL) OR ((k.kind <> t.kind) OR (k.key <> t.key)));
+
+COMMENT ON VIEW public.invariant_02_one_key_one_transaction IS 'each transaction was posted under one key, each key for one transaction';
+
+CREATE VIEW public.invariant_02_transactions_balance WITH (security_invoker='true') AS
+ SELECT ('transaction '::text || COALESCE(t.id, e.transaction_id)) AS subject,
+        CASE
+            WHEN (t.id IS NULL) THEN 'has entries, but is not there'::text
+            WHEN ((e.legs IS NULL) OR (e.legs < 2)) THEN (('has '::text || COALESCE(e.legs, (0)::bigint)) || ' legs'::text)
+            WHEN (e.total <> (0)::numeric) THEN ('sums to '::text || e.total)
+            ELSE 'has legs in an account of another currency or organisation, or in none'::text
+        END AS problem
+   FROM (public.ledger_transactions t
+     FULL JOIN ( SELECT e_1.transaction_id,
+            count(*) AS legs,
+            sum(e_1.amount_micros) AS total,
+            min(a.currency) AS currency,
+            bool_and(((a.id IS NOT NULL) AND (NOT (a.org_id IS DISTINCT FROM e_1.org_id)))) AS placed,
+            count(DISTINCT a.currency) AS currencies,
+            (min((e_1.org_id)::text))::uuid AS org_id
+           FROM (public.ledger_entries e_1
+             LEFT JOIN public.ledger_accounts a ON ((a.id = e_1.account_id)))
+          GROUP BY e_1.transaction_id) e ON ((e.transaction_id = t.id)))
+  WHERE ((t.id IS NULL) OR (e.legs IS NULL) OR (e.legs < 2) OR (e.total <> (0)::numeric) OR (NOT e.placed) OR (e.currencies <> 1) OR (e.currency <> t.currency) OR (e.org_id IS DISTINCT FROM t.org_id));
+
+COMMENT ON VIEW public.invariant_02_transactions_balance IS 'each transaction sums to zero in its currency and has two legs or more';
+
+CREATE VIEW public.invariant_03_floors WITH (security_invoker='true') AS
+ SELECT ('organisation '::text || a.org_id) AS subject,
+    ((((((('has '::text || COALESCE(h.balance_micros, (0)::bigint)) || ' with '::text) || held.micros) || ' set aside, and may not fall below '::text) || a.floor_micros) || ' '::text) || a.currency) AS problem
+   FROM ((public.ledger_accounts a
+     LEFT JOIN LATERAL ( SELECT e.balance_micros
+           FROM public.ledger_entries e
+          WHERE (e.account_id = a.id)
+          ORDER BY e.transaction_id DESC
+         LIMIT 1) h ON (true))
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum((ledger_holds.amount_micros - ledger_holds.captured_micros)), (0)::numeric) AS micros
+           FROM public.ledger_holds
+          WHERE ((ledger_holds.account_id = a.id) AND (ledger_holds.state = 'open'::text) AND (ledger_holds.due_at > clock_timestamp()))) held)
+  WHERE ((a.kind = 'tenant'::text) AND (((COALESCE(h.balance_micros, (0)::bigint))::numeric - held.micros) < (a.floor_micros)::numeric) AND (NOT (EXISTS ( SELECT
+           FROM (public.ledger_entries u
+             JOIN public.ledger_transactions t ON (((t.id = u.transaction_id) AND (t.kind = 'usage'::text))))
+          WHERE ((u.account_id = a.id) AND (u.amount_micros < 0) AND (NOT (EXISTS ( SELECT
+                   FROM (public.ledger_entries o
+                     JOIN public.ledger_transactions ot ON ((ot.id = o.transaction_id)))
+                  WHERE ((o.account_id = a.id) AND (o.number > u.number) AND (o.amount_micros < 0) AND (ot.kind <> 'usage'::text))))) AND (NOT (EXISTS ( SELECT
+                   FROM public.ledger_holds n
+                  WHERE ((n.account_id = a.id) AND (n.state = 'open'::text) AND (n.created_at > t.at))))))))));
+
+COMMENT ON VIEW public.invariant_03_floors IS 'no account, less what is set aside of it, is below its floor but for what was used';
+
+CREATE VIEW public.invariant_03_reversed_once WITH (security_invoker='true') AS
+ SELECT ('transaction '::text || t.reverses_id) AS subject,
+    (('reversed '::text || count(*)) || ' times'::text) AS problem
+   FROM public.ledger_transactions t
+  WHERE (t.reverses_id IS NOT NULL)
+  GROUP BY t.reverses_id
+ HAVING (count(*) > 1)
+UNION ALL
+ SELECT ('transaction '::text || t.id) AS subject,
+    ('does not undo the legs of '::text || t.reverses_id) AS problem
+   FROM public.ledger_transactions t
+  WHERE ((t.reverses_id IS NOT NULL) AND (EXISTS ( SELECT a.kind,
+            sum(e.amount_micros) AS sum
+           FROM (public.ledger_entries e
+             JOIN public.ledger_accounts a ON ((a.id = e.account_id)))
+          WHERE (e.transaction_id = ANY (ARRAY[t.id, t.reverses_id]))
+          GROUP BY a.kind
+         HAVING (sum(e.amount_micros) <> (0)::numeric))));
+
+COMMENT ON VIEW public.invariant_03_reversed_once IS 'a transaction is reversed at most once, as a whole';
+
 CREATE TABLE public.slot_holds (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -829,6 +1572,44 @@ CREATE VIEW public.invariant_13_flows_go_on WITH (security_invoker='true') AS
 
 COMMENT ON VIEW public.invariant_13_flows_go_on IS 'no unfinished flow is left alone for over 60 seconds';
 
+CREATE TABLE public.ledger_adjustments (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    reverses_id uuid,
+    reason text NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    proposed_by text NOT NULL,
+    proposed_by_id uuid NOT NULL,
+    decided_by text DEFAULT ''::text NOT NULL,
+    decided_by_id uuid,
+    decision text DEFAULT ''::text NOT NULL,
+    transaction_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT ledger_adjustments_amount_micros_check CHECK ((amount_micros <> 0)),
+    CONSTRAINT ledger_adjustments_check CHECK (((state = 'proposed'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT ledger_adjustments_check1 CHECK (((state = 'posted'::text) = (transaction_id IS NOT NULL))),
+    CONSTRAINT ledger_adjustments_decision_check CHECK ((length(decision) <= 500)),
+    CONSTRAINT ledger_adjustments_four_eyes CHECK (((state <> 'posted'::text) OR (decided_by_id <> proposed_by_id))),
+    CONSTRAINT ledger_adjustments_reason_check CHECK (((length(reason) >= 3) AND (length(reason) <= 500))),
+    CONSTRAINT ledger_adjustments_state_check CHECK ((state = ANY (ARRAY['proposed'::text, 'posted'::text, 'rejected'::text, 'expired'::text])))
+);
+
+ALTER TABLE ONLY public.ledger_adjustments FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.ledger_adjustments IS 'tenant: balances changed by hand, who asked for it and who agreed';
+
+CREATE VIEW public.invariant_14_adjustments_end WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ('the adjustment is proposed and should not be since '::text || due_at) AS problem
+   FROM public.ledger_adjustments
+  WHERE ((state = 'proposed'::text) AND (due_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_14_adjustments_end IS 'no proposed adjustment is past its end by over 60 seconds';
+
 CREATE VIEW public.invariant_14_allocations_move WITH (security_invoker='true') AS
  SELECT (id)::text AS subject,
     ((('the allocation is '::text || state) || ' and should not be since '::text) || due_at) AS problem
@@ -860,6 +1641,14 @@ CREATE VIEW public.invariant_14_flows_move WITH (security_invoker='true') AS
   WHERE ((state = ANY (ARRAY['forward'::text, 'undoing'::text])) AND (due_at < (now() - '00:01:00'::interval)));
 
 COMMENT ON VIEW public.invariant_14_flows_move IS 'no step of a flow is past its deadline by over 60 seconds';
+
+CREATE VIEW public.invariant_14_holds_end WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ('the hold is open and should not be since '::text || due_at) AS problem
+   FROM public.ledger_holds
+  WHERE ((state = 'open'::text) AND (due_at < (now() - '00:01:00'::interval)));
+
+COMMENT ON VIEW public.invariant_14_holds_end IS 'no hold on money is past its end by over 60 seconds';
 
 CREATE TABLE public.tasks (
     id uuid NOT NULL,
@@ -1239,6 +2028,16 @@ CREATE VIEW public.invariant_33_no_orphaned_keys WITH (security_invoker='true') 
   WHERE ((a.deleted_at IS NOT NULL) AND (k.revoked_at IS NULL) AND (k.expires_at > now()));
 
 COMMENT ON VIEW public.invariant_33_no_orphaned_keys IS 'a deleted service account has no live key';
+
+CREATE VIEW public.invariant_34_ledger_months_ahead WITH (security_invoker='true') AS
+ SELECT ((parent.parent || '_p'::text) || months.month) AS subject,
+    'the partition of that month is missing: its rows would be refused'::text AS problem
+   FROM unnest(ARRAY['ledger_transactions'::text, 'ledger_entries'::text]) parent(parent),
+    LATERAL ( SELECT to_char(((now() AT TIME ZONE 'UTC'::text) + ((i.i)::double precision * '1 mon'::interval)), 'YYYYMM'::text) AS month
+           FROM generate_series(0, 1) i(i)) months
+  WHERE (to_regclass(((parent.parent || '_p'::text) || months.month)) IS NULL);
+
+COMMENT ON VIEW public.invariant_34_ledger_months_ahead IS 'the ledger has its partitions for this month and the next';
 
 CREATE VIEW public.invariant_34_months_ahead WITH (security_invoker='true') AS
  SELECT ((parent.parent || '_p'::text) || months.month) AS subject,
@@ -1836,6 +2635,30 @@ ALTER TABLE ONLY public.issuer_sessions
 ALTER TABLE ONLY public.issuer_sessions
     ADD CONSTRAINT issuer_sessions_token_hash_key UNIQUE (token_hash);
 
+ALTER TABLE ONLY public.ledger_accounts
+    ADD CONSTRAINT ledger_accounts_one UNIQUE NULLS NOT DISTINCT (org_id, kind, currency, shard);
+
+ALTER TABLE ONLY public.ledger_accounts
+    ADD CONSTRAINT ledger_accounts_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.ledger_adjustments
+    ADD CONSTRAINT ledger_adjustments_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.ledger_entries
+    ADD CONSTRAINT ledger_entries_pkey PRIMARY KEY (account_id, transaction_id);
+
+ALTER TABLE ONLY public.ledger_holds
+    ADD CONSTRAINT ledger_holds_key UNIQUE (key);
+
+ALTER TABLE ONLY public.ledger_holds
+    ADD CONSTRAINT ledger_holds_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.ledger_keys
+    ADD CONSTRAINT ledger_keys_pkey PRIMARY KEY (kind, key);
+
+ALTER TABLE ONLY public.ledger_transactions
+    ADD CONSTRAINT ledger_transactions_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.login_states
     ADD CONSTRAINT login_states_pkey PRIMARY KEY (state_hash);
 
@@ -2044,6 +2867,26 @@ CREATE INDEX issuer_sessions_by_account ON public.issuer_sessions USING btree (a
 
 CREATE INDEX issuer_sessions_by_age ON public.issuer_sessions USING btree (expires_at);
 
+CREATE INDEX ledger_adjustments_by_org ON public.ledger_adjustments USING btree (org_id, id DESC);
+
+CREATE INDEX ledger_adjustments_due ON public.ledger_adjustments USING btree (due_at) WHERE (state = 'proposed'::text);
+
+CREATE UNIQUE INDEX ledger_adjustments_one_reversal ON public.ledger_adjustments USING btree (reverses_id) WHERE ((reverses_id IS NOT NULL) AND (state = ANY (ARRAY['proposed'::text, 'posted'::text])));
+
+CREATE INDEX ledger_entries_of ON ONLY public.ledger_entries USING hash (transaction_id);
+
+CREATE INDEX ledger_holds_by_org ON public.ledger_holds USING btree (org_id, id DESC);
+
+CREATE INDEX ledger_holds_by_subject ON public.ledger_holds USING btree (subject_id) WHERE (subject_id IS NOT NULL);
+
+CREATE INDEX ledger_holds_due ON public.ledger_holds USING btree (due_at) WHERE (state = 'open'::text);
+
+CREATE INDEX ledger_holds_open ON public.ledger_holds USING btree (account_id, due_at) WHERE (state = 'open'::text);
+
+CREATE INDEX ledger_transactions_by_subject ON ONLY public.ledger_transactions USING btree (subject_id, id) WHERE (subject_id IS NOT NULL);
+
+CREATE INDEX ledger_transactions_reversing ON ONLY public.ledger_transactions USING btree (reverses_id) WHERE (reverses_id IS NOT NULL);
+
 CREATE INDEX node_health_by_node ON ONLY public.node_health USING btree (node_id, id DESC);
 
 CREATE INDEX nodes_by_labels ON public.nodes USING gin (labels jsonb_path_ops);
@@ -2141,6 +2984,22 @@ CREATE TRIGGER audit_seals_keep BEFORE DELETE OR UPDATE ON public.audit_seals FO
 
 CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON public.audit_seals FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER ledger_accounts_keep BEFORE DELETE OR UPDATE ON public.ledger_accounts FOR EACH ROW EXECUTE FUNCTION public.ledger_account_stays();
+
+CREATE TRIGGER ledger_accounts_keep_all BEFORE TRUNCATE ON public.ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_entries_keep BEFORE DELETE OR UPDATE ON public.ledger_entries FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_entries_keep_all BEFORE TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_keys_keep BEFORE DELETE OR UPDATE ON public.ledger_keys FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_keys_keep_all BEFORE TRUNCATE ON public.ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_transactions_keep BEFORE DELETE OR UPDATE ON public.ledger_transactions FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER ledger_transactions_keep_all BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
 CREATE TRIGGER policy_overrides_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON public.policy_overrides FOR EACH STATEMENT EXECUTE FUNCTION public.policy_overrides_changed();
 
 CREATE TRIGGER projects_stay BEFORE UPDATE OF deleted_at ON public.projects FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION public.project_stays();
@@ -2217,6 +3076,15 @@ ALTER TABLE ONLY public.issuer_refresh_tokens
 
 ALTER TABLE ONLY public.issuer_sessions
     ADD CONSTRAINT issuer_sessions_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.issuer_accounts(id);
+
+ALTER TABLE ONLY public.ledger_accounts
+    ADD CONSTRAINT ledger_accounts_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.ledger_adjustments
+    ADD CONSTRAINT ledger_adjustments_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.ledger_holds
+    ADD CONSTRAINT ledger_holds_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.ledger_accounts(id);
 
 ALTER TABLE public.node_health
     ADD CONSTRAINT node_health_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
@@ -2341,6 +3209,34 @@ ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY invitations_tenant ON public.invitations USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
+ALTER TABLE public.ledger_accounts ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ledger_accounts_post ON public.ledger_accounts TO gpuaas_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY ledger_accounts_read ON public.ledger_accounts FOR SELECT USING (public.visible_org(org_id));
+
+ALTER TABLE public.ledger_adjustments ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ledger_adjustments_own ON public.ledger_adjustments USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.ledger_entries ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ledger_entries_post ON public.ledger_entries TO gpuaas_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY ledger_entries_read ON public.ledger_entries FOR SELECT USING (public.visible_org(org_id));
+
+ALTER TABLE public.ledger_holds ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ledger_holds_post ON public.ledger_holds TO gpuaas_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY ledger_holds_read ON public.ledger_holds FOR SELECT USING (public.visible_org(org_id));
+
+ALTER TABLE public.ledger_transactions ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY ledger_transactions_post ON public.ledger_transactions TO gpuaas_owner USING (true) WITH CHECK (true);
+
+CREATE POLICY ledger_transactions_read ON public.ledger_transactions FOR SELECT USING (public.visible_org(org_id));
+
 ALTER TABLE public.org_members ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY org_members_change ON public.org_members FOR UPDATE USING (public.visible_org(org_id));
@@ -2430,6 +3326,86 @@ GRANT ALL ON FUNCTION public.ensure_metric_days(first timestamp with time zone, 
 REVOKE ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp with time zone, months integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_account(org uuid, wanted_kind text, wanted_currency text, wanted_shard smallint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_account_stays() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_available(org uuid, wanted_currency text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_body(id uuid, at timestamp with time zone, kind text, key text, org_id uuid, currency text, subject_id uuid, reason text, reverses_id uuid, actor text, correlation_id text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_body(id uuid, at timestamp with time zone, kind text, key text, org_id uuid, currency text, subject_id uuid, reason text, reverses_id uuid, actor text, correlation_id text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_enter(org uuid) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.ledger_accounts TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_floor_set(org uuid, wanted_currency text, lowest bigint) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_floor_set(org uuid, wanted_currency text, lowest bigint) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_hash(before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_hash(before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.ledger_entries TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_head(account uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_head(account uuid) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_head_before(account uuid, bound uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_head_before(account uuid, bound uuid) TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.ledger_holds TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_held(account uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_held(account uuid) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_capture(hold uuid, posted_kind text, posted_key text, amount bigint, counter text, last boolean, why text, who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_hold_capture(hold uuid, posted_kind text, posted_key text, amount bigint, counter text, last boolean, why text, who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_extend(hold uuid, amount bigint, until timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_hold_extend(hold uuid, amount bigint, until timestamp with time zone) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_open(hold uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_refuse(hold public.ledger_holds) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_take(hold uuid, hold_key text, org uuid, hold_currency text, amount bigint, subject uuid, why text, until timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_hold_take(hold uuid, hold_key text, org uuid, hold_currency text, amount bigint, subject uuid, why text, until timestamp with time zone) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_hold_void(hold uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_hold_void(hold uuid) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_holds_expire(most integer) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_holds_expire(most integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_link(so_far bytea, before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_post(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], subject uuid, why text, reverses uuid, who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_post(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], subject uuid, why text, reverses uuid, who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_post_many(posted_kind text, posted_currency text, counter text, orgs uuid[], keys text[], amounts bigint[], subjects uuid[], reasons text[], who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_post_many(posted_kind text, posted_currency text, counter text, orgs uuid[], keys text[], amounts bigint[], subjects uuid[], reasons text[], who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_replay(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], reverses uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_shard() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_shift(newest uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.ledger_words(kind text, key text, reason text, actor text, correlation_id text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) FROM PUBLIC;
 
@@ -2525,6 +3501,20 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.idempotency_keys TO gpuaas_app
 
 GRANT SELECT,INSERT ON TABLE public.inbox TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_01_balance_is_sum TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.ledger_keys TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.ledger_transactions TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_02_one_key_one_transaction TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_02_transactions_balance TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_03_floors TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_03_reversed_once TO gpuaas_app;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.slot_holds TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.slots TO gpuaas_app;
@@ -2585,6 +3575,24 @@ GRANT SELECT ON TABLE public.invariant_12_one_outcome TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_13_flows_go_on TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(decided_by) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(decided_by_id) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(decision) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT UPDATE(transaction_id) ON TABLE public.ledger_adjustments TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_adjustments_end TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_14_allocations_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_artifacts_move TO gpuaas_app;
@@ -2592,6 +3600,8 @@ GRANT SELECT ON TABLE public.invariant_14_artifacts_move TO gpuaas_app;
 GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_flows_move TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_holds_end TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.tasks TO gpuaas_app;
 
@@ -2650,6 +3660,8 @@ GRANT UPDATE(last_used_at) ON TABLE public.service_account_keys TO gpuaas_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.service_accounts TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_33_no_orphaned_keys TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_34_ledger_months_ahead TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_34_months_ahead TO gpuaas_app;
 

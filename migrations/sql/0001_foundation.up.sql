@@ -24,7 +24,8 @@ DECLARE
     made integer := 0;
     part text;
 BEGIN
-    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health') OR months NOT BETWEEN 0 AND 36 THEN
+    IF parent NOT IN ('outbox', 'inbox', 'audit_log', 'audit_seals', 'node_health', 'ledger_transactions', 'ledger_entries',
+                      'usage') OR months NOT BETWEEN 0 AND 36 THEN
         RAISE EXCEPTION 'not a partitioned table, or too many months: % %', parent, months;
     END IF;
     FOR i IN 0..months LOOP
@@ -34,13 +35,18 @@ BEGIN
             EXECUTE format('CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', part, parent,
                            floor_id(month),
                            floor_id((date_trunc('month', month AT TIME ZONE 'UTC') + interval '1 month') AT TIME ZONE 'UTC'));
+            -- Rows of what is append-only are kept by their parent's trigger; emptying a month has to be refused by its own.
+            IF EXISTS (SELECT FROM pg_trigger WHERE tgrelid = parent::regclass AND tgname = parent || '_keep_all') THEN
+                EXECUTE format('CREATE TRIGGER %I BEFORE TRUNCATE ON %I FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()',
+                               part || '_keep_all', part);
+            END IF;
             made := made + 1;
         END IF;
     END LOOP;
     RETURN made;
 END $$;
 
--- Drops partitions that lie wholly before an instant. Audit is never pruned by the application.
+-- Drops partitions that lie wholly before an instant. Audit, ledger and usage are never pruned by the application.
 CREATE FUNCTION prune_partitions(parent text, before timestamptz) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 DECLARE

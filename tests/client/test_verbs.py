@@ -15,6 +15,7 @@ from gpuaas.client import (
     artifacts,
     audit,
     authorities,
+    billing,
     fleet,
     flows,
     identity,
@@ -48,6 +49,7 @@ VERBS = (
     queue,
     allocations,
     flows,
+    billing,
 )
 load_routes()
 OPERATIONS = list(REGISTRY.json())

@@ -457,6 +457,7 @@ async def _family(s: Setting, client_id: str) -> UUID:
 
 from tests.every import (  # noqa: E402 # the fleet's, in files of their own that use what is above
     allocation_examples,  # noqa: F401 # declares its examples
+    billing_examples,  # noqa: F401 # declares its examples
     fleet_examples,  # noqa: F401 # declares its examples
     node_examples,  # noqa: F401 # declares its examples
     orphan_examples,  # noqa: F401 # declares its examples

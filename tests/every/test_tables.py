@@ -11,6 +11,7 @@ from gpuaas.infra.http.operation import Operation
 from gpuaas.kit.ids import new_id
 from tests.every.allocation_world import put_allocation, put_certificate, put_flow, put_quota
 from tests.every.asking import OPERATIONS, Asking
+from tests.every.billing_world import put_adjustment, put_hold
 from tests.every.ledger import tables
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
@@ -71,6 +72,8 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_certificate(s, allocation_id)
         await put_flow(s, allocation_id)
         await put_quota(s)
+        await put_hold(s)
+        await put_adjustment(s)
     return ours, theirs
 
 

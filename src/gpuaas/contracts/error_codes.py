@@ -135,6 +135,16 @@ class Code(StrEnum):
     ORPHAN_MISSING = "orphan_missing"
     ORPHAN_IN_USE = "orphan_in_use"
     QUOTA_MISSING = "quota_missing"
+    BALANCE_TOO_LOW = "balance_too_low"
+    POSTING_KEY_REUSED = "posting_key_reused"
+    MONEY_HOLD_MISSING = "money_hold_missing"
+    MONEY_HOLD_OVER = "money_hold_over"
+    MONEY_HOLD_EXCEEDED = "money_hold_exceeded"
+    LEDGER_TRANSACTION_MISSING = "ledger_transaction_missing"
+    LEDGER_REVERSED_ALREADY = "ledger_reversed_already"
+    LEDGER_REVERSAL_FINAL = "ledger_reversal_final"
+    ADJUSTMENT_MISSING = "adjustment_missing"
+    ADJUSTMENT_OWN = "adjustment_own"
     GPU_MODEL_UNKNOWN = "gpu_model_unknown"
     SKU_PRICE_INSTANT_REFUSED = "sku_price_instant_refused"
     SKU_COUNTS_REFUSED = "sku_counts_refused"
@@ -265,6 +275,16 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ORPHAN_MISSING: (kind.Missing, "There is no such orphan, or it was reclaimed."),
     C.ORPHAN_IN_USE: (kind.Conflict, "A live allocation has this. Release it; nothing of it is touched here."),
     C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
+    C.BALANCE_TOO_LOW: (kind.Conflict, "The balance, less what is set aside, does not cover this. Top it up."),
+    C.POSTING_KEY_REUSED: (kind.Conflict, "This key was used for another amount, account or subject."),
+    C.MONEY_HOLD_MISSING: (kind.Missing, "There is no such hold on money here."),
+    C.MONEY_HOLD_OVER: (kind.Conflict, "The hold was charged, given back, or its time is over. Take a new one."),
+    C.MONEY_HOLD_EXCEEDED: (kind.Conflict, "This is more than is left of the hold."),
+    C.LEDGER_TRANSACTION_MISSING: (kind.Missing, "There is no such transaction of an organisation."),
+    C.LEDGER_REVERSED_ALREADY: (kind.Conflict, "The transaction was reversed, or somebody has proposed to. See it."),
+    C.LEDGER_REVERSAL_FINAL: (kind.Conflict, "A reversal is not reversed. Adjust the balance, with a reason."),
+    C.ADJUSTMENT_MISSING: (kind.Missing, "There is no such adjustment."),
+    C.ADJUSTMENT_OWN: (kind.Denied, "Somebody else has to approve what you proposed."),
     C.GPU_MODEL_UNKNOWN: (kind.Refused, "No SKU has GPUs of this model. List them to see all."),
     C.SKU_PRICE_INSTANT_REFUSED: (kind.Refused, "A price begins now or later, within ten years."),
     C.SKU_COUNTS_REFUSED: (kind.Refused, "A count of GPUs is larger than what a node has."),

@@ -39,6 +39,8 @@ class Permission(StrEnum):
     ALLOCATIONS_READ = "allocations.read"
     ALLOCATIONS_CREATE = "allocations.create"
     ALLOCATIONS_MANAGE = "allocations.manage"
+    BILLING_READ = "billing.read"
+    BILLING_MANAGE = "billing.manage"
     # platform
     USERS_READ = "users.read"
     USERS_MANAGE = "users.manage"
@@ -71,18 +73,19 @@ _ADMIN = _MEMBER | {
     P.SERVICE_ACCOUNTS_MANAGE,
     P.POLICY_MANAGE,
     P.AUDIT_READ,
+    P.BILLING_READ,
 }
 ROLE_GRANTS: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset(_VIEWER),
-    Role.BILLING: frozenset(_VIEWER),
+    Role.BILLING: frozenset(_VIEWER | {P.BILLING_READ, P.BILLING_MANAGE}),
     Role.MEMBER: frozenset(_MEMBER),
     Role.ADMIN: frozenset(_ADMIN),
-    Role.OWNER: frozenset(_ADMIN | {P.ORGS_DELETE}),
+    Role.OWNER: frozenset(_ADMIN | {P.ORGS_DELETE, P.BILLING_MANAGE}),
 }
 PLATFORM_GRANTS: dict[PlatformRole, frozenset[Permission]] = {
     PlatformRole.ADMIN: frozenset(P) - {P.SELF, P.WHOAMI},
     PlatformRole.AUDITOR: frozenset(
-        _VIEWER | {P.SERVICE_ACCOUNTS_READ, P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ}
+        _VIEWER | {P.SERVICE_ACCOUNTS_READ, P.AUDIT_READ, P.USERS_READ, P.PLATFORM_READ, P.NODES_READ, P.BILLING_READ}
     ),
 }
 # Who may hand out, change or take away which role: only up to one's own.

@@ -28,6 +28,9 @@ AllocationId = NewType("AllocationId", UUID)
 HoldId = NewType("HoldId", UUID)
 OrphanId = NewType("OrphanId", UUID)
 ArtifactId = NewType("ArtifactId", UUID)
+TransactionId = NewType("TransactionId", UUID)
+MoneyHoldId = NewType("MoneyHoldId", UUID)
+AdjustmentId = NewType("AdjustmentId", UUID)
 
 _VERSION_7 = 7 << 76
 _VARIANT = 2 << 62

@@ -15,7 +15,10 @@ MAX_BATCHES = 200
 RATE_MARK_AGE = timedelta(hours=1)
 # The database refuses to drop younger months, whatever it is told.
 YOUNGEST_DROPPED = timedelta(days=7, hours=1)
-PARTITIONED = ("outbox", "inbox", "audit_log", "audit_seals", "node_health")
+# Every month there is costs each posting a little, so the ledger has the next one only.
+LEDGER_MONTHS_AHEAD = 1
+PARTITIONED = dict.fromkeys(("outbox", "inbox", "audit_log", "audit_seals", "node_health"), MONTHS_AHEAD)
+PARTITIONED |= dict.fromkeys(("ledger_transactions", "ledger_entries"), LEDGER_MONTHS_AHEAD)
 _PLATFORM = Sight(PLATFORM)
 _NAME = "system:outbox.retention"
 _ENSURE = "SELECT ensure_partitions($1, now(), $2)"
@@ -46,9 +49,9 @@ class Retention:
 async def ensure_partitions(db: Database) -> int:
     """Months ahead, for every table that is cut by month; how many were made."""
     made = 0
-    for table in PARTITIONED:
+    for table, months in PARTITIONED.items():
         async with db.transaction(_PLATFORM, _NAME) as tx:
-            made += int(await tx.value(_ENSURE, table, MONTHS_AHEAD))
+            made += int(await tx.value(_ENSURE, table, months))
     return made
 
 

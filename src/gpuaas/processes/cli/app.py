@@ -29,6 +29,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "service-accounts": ("service_accounts", "Machine identities, their keys and what they may call."),
         "policy": ("policy", "Policies: what holds here, and where its value comes from."),
         "audit": ("audit", "The audit log: list and export."),
+        "billing": ("billing", "What you have, what changed it, and what is set aside."),
     },
     "GPUs": {
         "skus": ("skus", "What can be had, and at which price."),

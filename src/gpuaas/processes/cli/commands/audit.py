@@ -1,9 +1,7 @@
 """The audit log."""
 
 import re
-import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -23,9 +21,10 @@ from gpuaas.contracts.http.base import Page
 from gpuaas.kit import clock
 from gpuaas.processes.cli import names
 from gpuaas.processes.cli.declare import ALL, LIMIT, ORG, Argument, Group
-from gpuaas.processes.cli.failures import Stop, UsageError
+from gpuaas.processes.cli.failures import UsageError
 from gpuaas.processes.cli.output import Column
 from gpuaas.processes.cli.run import Run
+from gpuaas.processes.cli.saving import TO_FILE, save
 
 GROUP = Group("audit", "Who did what, when and from where. Entries are sealed into a chain; nobody can change one.")
 _EVERYWHERE = Argument(
@@ -148,29 +147,12 @@ def audit_show(run: Run, *, entry: str, org: str | None, everywhere: bool) -> No
     "export",
     *_FILTERS,
     Argument("--format", choices=("jsonl", "csv"), default="jsonl", help="JSON lines or CSV. Default: jsonl."),
-    Argument("--to-file", help="Write to this file. Default: standard output.", completes="file"),
+    TO_FILE,
     summary="Export entries, oldest first.",
     examples=["gpuaas audit export --from 2026-01-01 --format csv --to-file audit.csv"],
 )
 def audit_export(run: Run, *, format: str, to_file: str | None, **filters: Any) -> None:
-    call = _export(run, filters, format)
-    if to_file is None:
-        for chunk in run.api.stream(call):
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        return
-    path, size = Path(to_file), 0
-    partial = path.with_name(path.name + ".part")
-    try:
-        with partial.open("wb") as file:
-            for chunk in run.api.stream(call):
-                size += file.write(chunk)
-        partial.replace(path)
-    except OSError as error:
-        raise Stop(f"Cannot write {path}: {error.strerror}.") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    run.out.note(f"{size} bytes are in {path}.")
+    save(run, _export(run, filters, format), to_file)
 
 
 def _export(run: Run, filters: dict[str, Any], format: str) -> Call[bytes]:

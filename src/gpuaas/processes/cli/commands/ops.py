@@ -7,7 +7,15 @@ from gpuaas.client.api import Api, decode
 from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.admin import Verification, VerifyQuery
 from gpuaas.contracts.http.sessions import CredentialRevoke
-from gpuaas.processes.cli.commands import flows, ops_dead_letters, ops_faults, ops_fleet, ops_orphans, ops_users
+from gpuaas.processes.cli.commands import (
+    flows,
+    ops_books,
+    ops_dead_letters,
+    ops_faults,
+    ops_fleet,
+    ops_orphans,
+    ops_users,
+)
 from gpuaas.processes.cli.commands.audit import instant
 from gpuaas.processes.cli.declare import REASON, YES, Argument, Group, number
 from gpuaas.processes.cli.failures import Stop
@@ -23,6 +31,7 @@ GROUP.children |= ops_fleet.GROUP.children
 GROUP.children["flows"] = flows.GROUP
 GROUP.children["orphans"] = ops_orphans.GROUP
 GROUP.children["faults"] = ops_faults.GROUP
+GROUP.children["books"] = ops_books.GROUP
 
 
 VERIFY_SECONDS = 3600.0

@@ -1,0 +1,332 @@
+-- Instants and ids -------------------------------------------------------------------------------------------------
+-- By how much the clock is behind the newest id: an id made with it comes after.
+CREATE FUNCTION ledger_shift(newest uuid) RETURNS interval LANGUAGE sql VOLATILE
+    RETURN CASE WHEN newest IS NULL OR newest < uuidv7() THEN interval '0'
+                ELSE uuid_extract_timestamp(newest) - clock_timestamp() + interval '2 milliseconds' END;
+
+-- What is hashed. Each text is printed as JSON prints it, so that no two transactions have the same bytes.
+CREATE FUNCTION ledger_body(id uuid, at timestamptz, kind text, key text, org_id uuid, currency text, subject_id uuid,
+                            reason text, reverses_id uuid, actor text, correlation_id text)
+RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN convert_to(json_build_array(id, extract(epoch FROM at), kind, key, org_id, currency, subject_id, reason,
+                                       reverses_id, actor, correlation_id)::text, 'UTF8');
+CREATE FUNCTION ledger_hash(before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint)
+RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN sha256(coalesce(before, ''::bytea) || body || uuid_send(account_id) || int8send(number) || int8send(amount)
+                  || int8send(balance));
+-- The same along many entries of one account: the state is the hash so far.
+CREATE FUNCTION ledger_link(so_far bytea, before bytea, body bytea, account_id uuid, number bigint, amount bigint,
+                            balance bigint) RETURNS bytea LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ledger_hash(coalesce(so_far, before), body, account_id, number, amount, balance);
+CREATE AGGREGATE ledger_chain(bytea, bytea, uuid, bigint, bigint, bigint) (sfunc = ledger_link, stype = bytea);
+
+-- The last entry of an account: a recent one if there is one, else the newest of all. Whatever the statistics say, the
+-- way there is the account's index, from its end.
+CREATE FUNCTION ledger_head(account uuid) RETURNS ledger_entries LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    found_entry ledger_entries;
+    recent uuid := uuidv7(interval '-2 days');
+BEGIN
+    SELECT * INTO found_entry FROM ledger_entries e
+    WHERE e.account_id = account AND e.transaction_id >= recent ORDER BY e.transaction_id DESC LIMIT 1;
+    IF NOT FOUND THEN
+        SELECT * INTO found_entry FROM ledger_entries e
+        WHERE e.account_id = account AND e.transaction_id < recent ORDER BY e.transaction_id DESC LIMIT 1;
+    END IF;
+    RETURN found_entry;
+END $$;
+
+-- The last entry before an id: what an account was at an instant.
+CREATE FUNCTION ledger_head_before(account uuid, bound uuid) RETURNS ledger_entries LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    found_entry ledger_entries;
+BEGIN
+    SELECT * INTO found_entry FROM ledger_entries e
+    WHERE e.account_id = account AND e.transaction_id < bound ORDER BY e.transaction_id DESC LIMIT 1;
+    RETURN found_entry;
+END $$;
+
+-- Whose turn it is: one writer at a time in an organisation's accounts; of the platform's shards each writer takes one
+-- that is free, so that nobody waits there unless there are more writers than shards.
+CREATE FUNCTION ledger_enter(org uuid) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'the ledger is written in read committed transactions: only they see what was written while they waited'
+            USING ERRCODE = 'invalid_transaction_state';
+    END IF;
+    IF org IS NULL THEN
+        IF NOT is_platform() THEN
+            RAISE EXCEPTION 'only the platform posts without an organisation' USING ERRCODE = 'insufficient_privilege';
+        END IF;
+        RETURN;
+    END IF;
+    IF visible_org(org) IS NOT TRUE THEN
+        RAISE EXCEPTION 'not the organisation this connection works for' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(org, 12));
+END $$;
+CREATE FUNCTION ledger_shard() RETURNS smallint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    mine integer := pg_backend_pid() % 32;
+BEGIN
+    FOR i IN 0..31 LOOP
+        IF pg_try_advisory_xact_lock(1279607117, (mine + i) % 32) THEN
+            RETURN (mine + i) % 32;
+        END IF;
+    END LOOP;
+    PERFORM pg_advisory_xact_lock(1279607117, mine);
+    RETURN mine;
+END $$;
+CREATE FUNCTION ledger_account(org uuid, wanted_kind text, wanted_currency text, wanted_shard smallint)
+RETURNS uuid LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    found_id uuid;
+BEGIN
+    IF org IS NULL THEN
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id IS NULL AND kind = wanted_kind AND currency = wanted_currency AND shard = wanted_shard;
+    ELSE
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id = org AND kind = 'tenant' AND currency = wanted_currency AND shard = 0;
+    END IF;
+    IF found_id IS NULL THEN
+        INSERT INTO ledger_accounts (org_id, kind, currency, shard) VALUES (org, wanted_kind, wanted_currency, wanted_shard)
+        ON CONFLICT ON CONSTRAINT ledger_accounts_one DO NOTHING;
+        SELECT id INTO found_id FROM ledger_accounts
+        WHERE org_id IS NOT DISTINCT FROM org AND kind = wanted_kind AND currency = wanted_currency AND shard = wanted_shard;
+    END IF;
+    RETURN found_id;
+END $$;
+-- What is written is bounded, and there is a key.
+CREATE FUNCTION ledger_words(kind text, key text, reason text, actor text, correlation_id text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF (length(kind) BETWEEN 1 AND 40 AND length(key) BETWEEN 1 AND 200 AND length(reason) <= 500
+        AND length(actor) <= 400 AND length(correlation_id) <= 200) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a word is missing or too long' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_words';
+    END IF;
+END $$;
+CREATE FUNCTION ledger_held(account uuid) RETURNS bigint LANGUAGE sql STABLE
+    RETURN (SELECT coalesce(sum(amount_micros - captured_micros), 0)::bigint FROM ledger_holds
+            WHERE account_id = account AND state = 'open' AND due_at > clock_timestamp());
+
+-- Post: the one way by which money moves. Legs are kinds of accounts ('tenant' is the organisation's own), each once.
+-- A key that was used for the same posting answers with it; used for another one, it is refused.
+CREATE FUNCTION ledger_post(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[],
+                            amounts bigint[], subject uuid, why text, reverses uuid, who text, correlation text)
+RETURNS TABLE (transaction_id uuid, balance_micros bigint, replayed boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan
+SET enable_sort = off SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+DECLARE
+    size integer := cardinality(legs);
+    total numeric := 0;
+    recent uuid := uuidv7(interval '-2 days');
+    shard smallint;
+    leg record;
+    accounts uuid[];
+    numbers bigint[];
+    balances bigint[];
+    hashes bytea[];
+    tenant integer;
+    spare bigint;
+    newest uuid;
+    new_id uuid;
+    new_at timestamptz;
+    body bytea;
+BEGIN
+    IF size IS NULL OR size NOT BETWEEN 2 AND 16 OR size <> cardinality(amounts) OR 0 = ANY(amounts) THEN
+        RAISE EXCEPTION 'a transaction has 2 to 16 legs' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    PERFORM ledger_words(posted_kind, posted_key, why, who, correlation);
+    PERFORM ledger_enter(org);
+    FOR i IN 1..size LOOP
+        IF legs[i] = 'tenant' THEN
+            SELECT a.id, a.floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
+            FROM ledger_accounts a LEFT JOIN LATERAL (
+                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
+                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
+            WHERE a.org_id = org AND a.kind = 'tenant' AND a.currency = posted_currency AND a.shard = 0;
+            tenant := i;
+        ELSE
+            shard := coalesce(shard, ledger_shard());
+            SELECT a.id, 0 AS floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
+            FROM ledger_accounts a LEFT JOIN LATERAL (
+                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
+                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
+            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = shard;
+        END IF;
+        IF leg.number IS NULL THEN -- of an account that is new, or was still for a month
+            accounts[i] := ledger_account(CASE WHEN i = tenant THEN org END, legs[i], posted_currency,
+                                          CASE WHEN i = tenant THEN 0 ELSE shard END::smallint);
+            SELECT accounts[i] AS id, (SELECT floor_micros FROM ledger_accounts a WHERE a.id = accounts[i]) AS floor_micros,
+                   h.number, h.balance_micros, h.hash, h.transaction_id INTO leg FROM ledger_head(accounts[i]) AS h;
+        END IF;
+        total := total + amounts[i];
+        accounts[i] := leg.id;
+        numbers[i] := coalesce(leg.number, 0) + 1;
+        balances[i] := coalesce(leg.balance_micros, 0) + amounts[i];
+        hashes[i] := leg.hash;
+        newest := greatest(newest, leg.transaction_id);
+        IF i = tenant AND amounts[i] < 0 THEN
+            spare := balances[i] - leg.floor_micros - ledger_held(leg.id);
+        END IF;
+    END LOOP;
+    IF total IS DISTINCT FROM 0 OR (tenant IS NULL) <> (org IS NULL) THEN
+        RAISE EXCEPTION 'the legs do not sum to zero, or are not of the organisation'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    new_id := uuidv7();
+    IF new_id <= newest THEN -- the clock stepped back
+        new_id := uuidv7(ledger_shift(newest));
+    END IF;
+    INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT * FROM ledger_replay(posted_kind, posted_key, org, posted_currency, legs, amounts, reverses);
+        RETURN;
+    END IF;
+    IF spare < 0 THEN
+        RAISE EXCEPTION 'the balance does not allow it' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
+            DETAIL = (spare - amounts[tenant])::text;
+    END IF;
+    new_at := uuid_extract_timestamp(new_id);
+    body := ledger_body(new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who,
+                        correlation);
+    INSERT INTO ledger_transactions (id, at, kind, key, org_id, currency, subject_id, reason, reverses_id, actor,
+                                     correlation_id)
+    VALUES (new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who, correlation);
+    FOR i IN 1..size LOOP
+        hashes[i] := ledger_hash(hashes[i], body, accounts[i], numbers[i], amounts[i], balances[i]);
+    END LOOP;
+    INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+    VALUES (accounts[1], new_id, CASE WHEN tenant = 1 THEN org END, numbers[1], amounts[1], balances[1], hashes[1]),
+           (accounts[2], new_id, CASE WHEN tenant = 2 THEN org END, numbers[2], amounts[2], balances[2], hashes[2]);
+    FOR i IN 3..size LOOP
+        INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+        VALUES (accounts[i], new_id, CASE WHEN tenant = i THEN org END, numbers[i], amounts[i], balances[i], hashes[i]);
+    END LOOP;
+    RETURN QUERY SELECT new_id, balances[tenant], false;
+END $$;
+
+-- What was posted under a key, if it was the same posting.
+CREATE FUNCTION ledger_replay(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[],
+                              amounts bigint[], reverses uuid)
+RETURNS TABLE (transaction_id uuid, balance_micros bigint, replayed boolean)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    known ledger_transactions;
+    was jsonb;
+    asked jsonb;
+BEGIN
+    SELECT t.* INTO STRICT known FROM ledger_keys k JOIN ledger_transactions t ON t.id = k.transaction_id
+    WHERE k.kind = posted_kind AND k.key = posted_key;
+    SELECT jsonb_object_agg(a.kind, e.amount_micros) INTO was
+    FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE e.transaction_id = known.id;
+    SELECT jsonb_object_agg(leg, amount) INTO asked FROM unnest(legs, amounts) AS u (leg, amount);
+    IF (known.org_id, known.currency, known.reverses_id, was) IS DISTINCT FROM (org, posted_currency, reverses, asked) THEN
+        RAISE EXCEPTION 'the key was used for another posting'
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'ledger_key_reused';
+    END IF;
+    RETURN QUERY SELECT known.id, (SELECT e.balance_micros FROM ledger_entries e
+                                   WHERE e.transaction_id = known.id AND e.org_id IS NOT NULL), true;
+END $$;
+
+-- The same for many postings of one kind, each of an organisation against one kind of the platform's accounts, in one
+-- go. What an organisation's balance does not allow is refused for it as a whole: `transaction_id` is null there.
+-- But for usage: floors bind what is asked for, not what was used. That is owed, whatever the balance.
+CREATE FUNCTION ledger_post_many(posted_kind text, posted_currency text, counter text, orgs uuid[], keys text[],
+                                 amounts bigint[], subjects uuid[], reasons text[], who text, correlation text)
+RETURNS TABLE (place integer, transaction_id uuid, replayed boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    size integer := cardinality(orgs);
+    shard smallint;
+    platform_id uuid;
+    head ledger_entries;
+BEGIN
+    IF size IS NULL OR size NOT BETWEEN 1 AND 10000 OR counter = 'tenant'
+       OR (cardinality(keys), cardinality(amounts), cardinality(subjects), cardinality(reasons)) <> (size, size, size, size)
+       OR array_position(orgs, NULL) IS NOT NULL OR 0 = ANY(amounts) OR array_position(amounts, NULL) IS NOT NULL THEN
+        RAISE EXCEPTION 'a batch has 1 to 10000 postings, each with an organisation and an amount'
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    IF (SELECT count(DISTINCT o) FROM unnest(orgs) AS o) > 1000 THEN
+        RAISE EXCEPTION 'a batch has at most 1000 organisations' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
+    END IF;
+    PERFORM ledger_words(posted_kind, k, r, who, correlation) FROM unnest(keys, reasons) AS u (k, r);
+    -- In one order for everybody, so that two batches never wait for each other in a circle.
+    PERFORM ledger_enter(o) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
+    shard := ledger_shard();
+    platform_id := ledger_account(NULL, counter, posted_currency, shard);
+    head := ledger_head(platform_id);
+    PERFORM ledger_account(o, 'tenant', posted_currency, 0::smallint) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one;
+    IF EXISTS (SELECT FROM unnest(orgs, keys, amounts) AS u (org_id, key, amount)
+               JOIN ledger_keys k ON k.kind = posted_kind AND k.key = u.key
+               JOIN ledger_transactions t ON t.id = k.transaction_id
+               LEFT JOIN ledger_entries e ON e.transaction_id = t.id AND e.org_id = u.org_id
+               WHERE e.amount_micros IS DISTINCT FROM u.amount OR t.currency <> posted_currency) THEN
+        RAISE EXCEPTION 'a key was used for another posting'
+            USING ERRCODE = 'unique_violation', CONSTRAINT = 'ledger_key_reused';
+    END IF;
+    RETURN QUERY
+    WITH tenants AS MATERIALIZED (
+        SELECT a.org_id, a.id AS account_id, a.floor_micros + ledger_held(a.id) AS lowest, coalesce(h.number, 0) AS number,
+               coalesce(h.balance_micros, 0) AS balance, h.hash, h.transaction_id AS newest
+        FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one
+        JOIN ledger_accounts a ON a.org_id = one.o AND a.kind = 'tenant' AND a.currency = posted_currency
+        CROSS JOIN LATERAL ledger_head(a.id) AS h
+    ), began AS MATERIALIZED (
+        SELECT ledger_shift(greatest((SELECT newest FROM tenants ORDER BY newest DESC NULLS LAST LIMIT 1),
+                                     head.transaction_id)) AS shift
+    ), asked AS MATERIALIZED (
+        SELECT u.place::integer AS place, u.org_id, u.key, u.amount, u.subject_id, u.reason, k.transaction_id AS known
+        FROM unnest(orgs, keys, amounts, subjects, reasons)
+             WITH ORDINALITY AS u (org_id, key, amount, subject_id, reason, place)
+        LEFT JOIN ledger_keys k ON k.kind = posted_kind AND k.key = u.key
+    ), refused AS MATERIALIZED (
+        SELECT org_id FROM (
+            SELECT a.org_id, a.amount, h.lowest,
+                   h.balance + sum(a.amount) OVER (PARTITION BY a.org_id ORDER BY a.place) AS after
+            FROM asked a JOIN tenants h ON h.org_id = a.org_id WHERE a.known IS NULL
+        ) AS running WHERE amount < 0 AND after < lowest AND posted_kind <> 'usage' GROUP BY org_id
+    ), fresh AS MATERIALIZED (
+        SELECT *, uuid_extract_timestamp(id) AS at FROM (
+            SELECT o.*, uuidv7(b.shift) AS id FROM (SELECT * FROM asked ORDER BY place) AS o CROSS JOIN began b
+            WHERE o.known IS NULL AND NOT EXISTS (SELECT FROM refused r WHERE r.org_id = o.org_id)
+            OFFSET 0
+        ) AS made
+    ), told AS (
+        INSERT INTO ledger_transactions (id, at, kind, key, org_id, currency, subject_id, reason, reverses_id, actor,
+                                         correlation_id)
+        SELECT id, at, posted_kind, key, org_id, posted_currency, subject_id, reason, NULL, who, correlation FROM fresh
+    ), keyed AS (
+        INSERT INTO ledger_keys (kind, key, transaction_id) SELECT posted_kind, key, id FROM fresh
+    ), legs AS MATERIALIZED (
+        SELECT f.id, f.org_id, h.account_id, h.hash AS before, f.amount,
+               h.number + row_number() OVER mine AS number, (h.balance + sum(f.amount) OVER mine)::bigint AS balance,
+               ledger_body(f.id, f.at, posted_kind, f.key, f.org_id, posted_currency, f.subject_id, f.reason, NULL, who,
+                           correlation) AS body
+        FROM fresh f JOIN tenants h ON h.org_id = f.org_id
+        WINDOW mine AS (PARTITION BY f.org_id ORDER BY f.id)
+    ), both_legs AS (
+        SELECT id, org_id, account_id, number, amount, balance, before, body FROM legs
+        UNION ALL
+        SELECT id, NULL, platform_id, coalesce(head.number, 0) + row_number() OVER (ORDER BY id), -amount,
+               (coalesce(head.balance_micros, 0) - sum(amount) OVER (ORDER BY id))::bigint, head.hash, body
+        FROM legs
+    ), entered AS (
+        INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
+        SELECT account_id, id, org_id, number, amount, balance,
+               ledger_chain(before, body, account_id, number, amount, balance) OVER (PARTITION BY account_id ORDER BY id)
+        FROM both_legs
+    )
+    SELECT a.place, coalesce(a.known, f.id), a.known IS NOT NULL
+    FROM asked a LEFT JOIN fresh f ON f.place = a.place ORDER BY a.place;
+END $$;

@@ -1,0 +1,1 @@
+"""Money: the ledger, what meters owe, and what was used."""
