@@ -15,8 +15,8 @@ async def put_money(s: Setting, units: int = 50) -> UUID:
     """A top-up; the transaction's id."""
     posted: UUID = await s.sql.fetchval(
         "SELECT transaction_id FROM (SELECT set_config('app.org_id', '*', false)) AS seen, "
-        "LATERAL ledger_post('top_up', $1, $2, 'USD', '{tenant,clearing}', ARRAY[$3::bigint, -$3::bigint], NULL, 'example', NULL, "
-        "'example', 'example')",
+        "LATERAL ledger_post('top_up', $1, $2, 'USD', '{tenant,clearing}', ARRAY[$3::bigint, -$3::bigint], NULL, "
+        "'example', NULL, 'example', 'example')",
         new_id().hex,
         s.org_id,
         units * MICROS,
