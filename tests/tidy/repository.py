@@ -79,7 +79,8 @@ def no_secrets(source: Source, repo: Repo) -> Iterator[Finding]:
     good=[{"migrations/sql/0001_a.up.sql": "", "migrations/sql/0001_a.down.sql": ""}],
 )
 def numbered_migrations(source: Source, repo: Repo) -> Iterator[Finding]:
-    match = re.fullmatch(r"migrations/sql/(\d{4})_([a-z0-9_]+)\.(up|down)\.sql", source.path)
+    # A long way up may be cut into parts (`0012_ledger.post.up.sql`); the way back is one.
+    match = re.fullmatch(r"migrations/sql/(\d{4})_([a-z0-9_]+)(?:\.[a-z_]+(?=\.up))?\.(up|down)\.sql", source.path)
     if match is None:
         yield source.finding(1, "name it NNNN_what.up.sql and NNNN_what.down.sql")
         return
