@@ -434,7 +434,7 @@ DECLARE
     size integer := cardinality(legs);
     total numeric := 0;
     recent uuid := uuidv7(interval '-2 days');
-    shard smallint;
+    free_shard smallint;
     leg record;
     accounts uuid[];
     numbers bigint[];
@@ -462,16 +462,16 @@ BEGIN
             WHERE a.org_id = org AND a.kind = 'tenant' AND a.currency = posted_currency AND a.shard = 0;
             tenant := i;
         ELSE
-            shard := coalesce(shard, ledger_shard());
+            free_shard := coalesce(free_shard, ledger_shard());
             SELECT a.id, 0 AS floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
             FROM ledger_accounts a LEFT JOIN LATERAL (
                 SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
                 ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
-            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = shard;
+            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = free_shard;
         END IF;
         IF leg.number IS NULL THEN -- of an account that is new, or was still for a month
             accounts[i] := ledger_account(CASE WHEN i = tenant THEN org END, legs[i], posted_currency,
-                                          CASE WHEN i = tenant THEN 0 ELSE shard END::smallint);
+                                          CASE WHEN i = tenant THEN 0 ELSE free_shard END::smallint);
             SELECT accounts[i] AS id, (SELECT floor_micros FROM ledger_accounts a WHERE a.id = accounts[i]) AS floor_micros,
                    h.number, h.balance_micros, h.hash, h.transaction_id INTO leg FROM ledger_head(accounts[i]) AS h;
         END IF;
@@ -481,7 +481,7 @@ BEGIN
         balances[i] := coalesce(leg.balance_micros, 0) + amounts[i];
         hashes[i] := leg.hash;
         newest := greatest(newest, leg.transaction_id);
-        IF i = tenant AND amounts[i] < 0 THEN
+        IF i = tenant AND amounts[i] < 0 AND posted_kind <> 'usage' THEN
             spare := balances[i] - leg.floor_micros - ledger_held(leg.id);
         END IF;
     END LOOP;
@@ -530,7 +530,7 @@ CREATE FUNCTION public.ledger_post_many(posted_kind text, posted_currency text, 
 #variable_conflict use_column
 DECLARE
     size integer := cardinality(orgs);
-    shard smallint;
+    free_shard smallint;
     platform_id uuid;
     head ledger_entries;
 
@@ -547,8 +547,8 @@ BEGIN
     PERFORM ledger_words(posted_kind, k, r, who, correlation) FROM unnest(keys, reasons) AS u (k, r);
     -- In one order for everybody, so that two batches never wait for each other in a circle.
     PERFORM ledger_enter(o) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
-    shard := ledger_shard();
-    platform_id := ledger_account(NULL, counter, posted_currency, shard);
+    free_shard := ledger_shard();
+    platform_id := ledger_account(NULL, counter, posted_currency, free_shard);
     head := ledger_head(platform_id);
     PERFORM ledger_account(o, 'tenant', posted_currency, 0::smallint) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one;
     IF EXISTS (SELECT FROM unnest(orgs, keys, amounts) AS u (org_id, key, amount)
@@ -640,6 +640,27 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.ledger_reverse(reversed uuid, why text, who text, correlation text) RETURNS TABLE(transaction_id uuid, balance_micros bigint, replayed boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    was ledger_transactions;
+
+BEGIN
+    SELECT t.* INTO was FROM ledger_transactions t WHERE t.id = reversed AND visible_org(t.org_id);
+    IF was.id IS NULL OR was.reverses_id IS NOT NULL THEN
+        RAISE EXCEPTION 'nothing that can be reversed' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_reversible';
+    END IF;
+    RETURN QUERY SELECT p.* FROM (
+        SELECT array_agg(a.kind ORDER BY a.kind) AS kinds, array_agg(-e.amount_micros ORDER BY a.kind) AS amounts
+        FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE e.transaction_id = reversed
+    ) AS legs CROSS JOIN LATERAL ledger_post('reversal', reversed::text, was.org_id, was.currency, legs.kinds, legs.amounts,
+                                             was.subject_id, why, reversed, who, correlation) AS p;
+
+END $$;
+
 CREATE FUNCTION public.ledger_shard() RETURNS smallint
     LANGUAGE plpgsql
     AS $$
@@ -671,6 +692,166 @@ BEGIN
     END IF;
 
 END $$;
+
+CREATE TABLE public.meters (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    project_id uuid NOT NULL,
+    subject_id uuid NOT NULL,
+    sku_id uuid NOT NULL,
+    gpus integer NOT NULL,
+    price_id uuid NOT NULL,
+    micros_per_hour bigint NOT NULL,
+    currency text NOT NULL,
+    asked_by text NOT NULL,
+    asked_by_id uuid,
+    opened_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    close_reason text DEFAULT ''::text NOT NULL,
+    billed_number integer DEFAULT 0 NOT NULL,
+    billed_until timestamp with time zone NOT NULL,
+    billed_seconds bigint DEFAULT 0 NOT NULL,
+    billed_micros bigint DEFAULT 0 NOT NULL,
+    settled_at timestamp with time zone,
+    CONSTRAINT meters_asked_by_check CHECK ((length(asked_by) <= 400)),
+    CONSTRAINT meters_check CHECK ((closed_at >= opened_at)),
+    CONSTRAINT meters_check1 CHECK (((settled_at IS NULL) OR (closed_at IS NOT NULL))),
+    CONSTRAINT meters_close_reason_check CHECK ((length(close_reason) <= 200)),
+    CONSTRAINT meters_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT meters_gpus_check CHECK (((gpus >= 1) AND (gpus <= 4096))),
+    CONSTRAINT meters_micros_per_hour_check CHECK (((micros_per_hour >= 0) AND (micros_per_hour <= '100000000000000'::bigint)))
+)
+WITH (fillfactor='60');
+
+ALTER TABLE ONLY public.meters FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.meters IS 'tenant: what is charged by the usable second, at which price, from when to when';
+
+CREATE FUNCTION public.meter_close(subject uuid, at timestamp with time zone, why text) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known meters;
+    ends timestamptz;
+
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    ends := greatest(known.opened_at, least(at, clock_timestamp()));
+    IF known.closed_at IS NULL OR ends < known.closed_at THEN
+        UPDATE meters SET closed_at = ends, close_reason = why, settled_at = NULL WHERE id = known.id;
+    END IF;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+
+END $$;
+
+CREATE FUNCTION public.meter_enter(subject uuid) RETURNS SETOF public.meters
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    org uuid;
+
+BEGIN
+    SELECT org_id INTO org FROM meters WHERE subject_id = subject;
+    IF org IS NOT NULL THEN
+        PERFORM ledger_enter(org);
+        RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+    END IF;
+
+END $$;
+
+CREATE FUNCTION public.pause_seconds(opened timestamp with time zone, until timestamp with time zone, pause_from timestamp with time zone, pause_until timestamp with time zone) RETURNS numeric
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN GREATEST((EXTRACT(epoch FROM LEAST(pause_until, until)) - EXTRACT(epoch FROM GREATEST(pause_from, opened))), (0)::numeric);
+
+CREATE TABLE public.meter_pauses (
+    meter_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    until_at timestamp with time zone,
+    reason text NOT NULL,
+    CONSTRAINT meter_pauses_check CHECK ((until_at >= from_at)),
+    CONSTRAINT meter_pauses_reason_check CHECK ((length(reason) <= 200))
+);
+
+ALTER TABLE ONLY public.meter_pauses FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.meter_pauses IS 'tenant: when a meter stood still, and why; never two at once';
+
+CREATE FUNCTION public.meter_lost(meter uuid, opened timestamp with time zone, until timestamp with time zone) RETURNS numeric
+    LANGUAGE sql STABLE
+    RETURN (SELECT sum(public.pause_seconds(meter_lost.opened, meter_lost.until, p.from_at, p.until_at)) AS sum FROM public.meter_pauses p WHERE (p.meter_id = meter_lost.meter));
+
+CREATE FUNCTION public.meter_open(meter uuid, org uuid, project uuid, subject uuid, sku uuid, gpu_number integer, price uuid, rate bigint, of_currency text, by_name text, by_id uuid, at timestamp with time zone) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    began timestamptz := least(at, clock_timestamp());
+
+BEGIN
+    PERFORM ledger_enter(org);
+    INSERT INTO meters (id, org_id, project_id, subject_id, sku_id, gpus, price_id, micros_per_hour, currency, asked_by,
+                        asked_by_id, opened_at, billed_until)
+    VALUES (meter, org, project, subject, sku, gpu_number, price, rate, of_currency, by_name, by_id, began, began)
+    ON CONFLICT ON CONSTRAINT meters_one_of_subject DO NOTHING;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+
+END $$;
+
+CREATE FUNCTION public.meter_owed(rate bigint, seconds bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (((rate / 3600) * seconds) + (((rate % (3600)::bigint) * seconds) / 3600));
+
+CREATE FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known meters;
+    began timestamptz;
+    later timestamptz;
+
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    began := greatest(known.opened_at, least(at, clock_timestamp()));
+    IF known.id IS NOT NULL AND NOT EXISTS (
+        SELECT FROM meter_pauses p WHERE p.meter_id = known.id AND p.from_at <= began
+        AND (p.until_at IS NULL OR began < p.until_at OR began = p.from_at))
+    THEN
+        SELECT min(from_at) INTO later FROM meter_pauses WHERE meter_id = known.id AND from_at > began;
+        IF later IS NULL THEN
+            INSERT INTO meter_pauses (meter_id, org_id, from_at, reason) VALUES (known.id, known.org_id, began, why);
+        ELSE
+            UPDATE meter_pauses SET from_at = began WHERE meter_id = known.id AND from_at = later;
+        END IF;
+        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+    END IF;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+
+END $$;
+
+CREATE FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known meters;
+    ends timestamptz := least(at, clock_timestamp());
+
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    UPDATE meter_pauses SET until_at = ends WHERE meter_id = known.id AND until_at IS NULL AND from_at <= ends;
+    IF FOUND THEN
+        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+    END IF;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+
+END $$;
+
+CREATE FUNCTION public.meter_seconds(opened timestamp with time zone, until timestamp with time zone, lost numeric) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (GREATEST(floor(((EXTRACT(epoch FROM until) - EXTRACT(epoch FROM opened)) - COALESCE(lost, (0)::numeric))), (0)::numeric))::bigint;
 
 CREATE FUNCTION public.policy_overrides_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -854,6 +1035,125 @@ BEGIN
     EXCEPTION WHEN SQLSTATE 'GP001' THEN
         RETURN QUERY SELECT s.id, NULL::uuid, s.node_id, s.serial, now() FROM slots s WHERE s.id = ANY(got);
     END;
+
+END $$;
+
+CREATE FUNCTION public.usage_accrue(after_org uuid, after_meter uuid, most integer, billed_before timestamp with time zone, who text, correlation text) RETURNS TABLE(last_org uuid, last_meter uuid, looked integer, posted integer)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    IF NOT is_platform() THEN
+        RAISE EXCEPTION 'only the platform charges everybody' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN QUERY SELECT * FROM usage_post(after_org, after_meter, most, NULL, least(billed_before, clock_timestamp()), NULL,
+                                          who, correlation);
+
+END $$;
+
+CREATE FUNCTION public.usage_post(after_org uuid, after_meter uuid, most integer, of_meter uuid, billed_before timestamp with time zone, now_at timestamp with time zone, who text, correlation text) RETURNS TABLE(last_org uuid, last_meter uuid, looked integer, posted integer)
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    orgs uuid[];
+    ids uuid[];
+
+BEGIN
+    SELECT array_agg(DISTINCT org_id), array_agg(id ORDER BY org_id, id) INTO orgs, ids FROM (
+        SELECT org_id, id, dense_rank() OVER (ORDER BY org_id) AS place FROM (
+            SELECT m.org_id, m.id FROM meters m
+            WHERE m.settled_at IS NULL AND (m.org_id, m.id) > (after_org, after_meter)
+              AND (of_meter IS NULL OR m.id = of_meter) AND (m.billed_until < billed_before OR m.closed_at IS NOT NULL)
+            ORDER BY m.org_id, m.id LIMIT least(most, 10000)
+        ) AS next_ones
+    ) AS placed WHERE place <= 1000;
+    looked := coalesce(cardinality(ids), 0);
+    posted := 0;
+    IF looked = 0 THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    last_meter := ids[looked];
+    last_org := (SELECT m.org_id FROM meters m WHERE m.id = last_meter);
+    -- In one order for everybody. What is read after this is what everybody before has written.
+    PERFORM ledger_enter(o) FROM (SELECT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
+    now_at := coalesce(now_at, clock_timestamp());
+    WITH looked_at AS MATERIALIZED (
+        SELECT m.*, least(m.closed_at, greatest(now_at, m.billed_until)) AS counts_until
+        FROM meters m WHERE m.id = ANY(ids) AND m.settled_at IS NULL
+    ), lost AS MATERIALIZED (
+        SELECT l.id, sum(pause_seconds(l.opened_at, l.counts_until, p.from_at, p.until_at)) AS seconds
+        FROM looked_at l JOIN meter_pauses p ON p.meter_id = l.id GROUP BY l.id
+    ), rated AS MATERIALIZED (
+        SELECT r.*, meter_owed(r.micros_per_hour, r.usable) - r.billed_micros AS micros,
+               r.usable - r.billed_seconds AS seconds
+        FROM (SELECT l.*, meter_seconds(l.opened_at, l.counts_until, lost.seconds) AS usable
+              FROM looked_at l LEFT JOIN lost ON lost.id = l.id OFFSET 0) AS r
+    ), charges AS MATERIALIZED (
+        SELECT currency, org_id, sum(micros)::bigint AS micros, count(*) AS meters,
+               (array_agg(id || ':' || billed_number + 1 ORDER BY id))[1] AS key,
+               CASE WHEN count(*) = 1 THEN min(subject_id::text)::uuid END AS subject_id
+        FROM rated WHERE micros > 0 GROUP BY currency, org_id
+    ), credits AS MATERIALIZED (
+        SELECT currency, org_id, -micros AS micros, id || ':' || billed_number + 1 AS key, subject_id,
+               'usable for ' || usable || ' seconds, not for ' || billed_seconds || ': '
+               || CASE WHEN closed_at < billed_until THEN 'it ended before what was charged (' || close_reason || ')'
+                       ELSE 'it was out of order meanwhile' END AS reason
+        FROM rated WHERE micros < 0
+    ), charged AS MATERIALIZED (
+        SELECT b.currency, b.orgs[p.place] AS org_id, p.transaction_id
+        FROM (SELECT currency, array_agg(org_id ORDER BY org_id) AS orgs, array_agg(key ORDER BY org_id) AS keys,
+                     array_agg(-micros ORDER BY org_id) AS amounts, array_agg(subject_id ORDER BY org_id) AS subjects,
+                     array_agg('use of ' || meters || CASE meters WHEN 1 THEN ' allocation' ELSE ' allocations' END
+                               ORDER BY org_id) AS reasons
+              FROM charges GROUP BY currency) AS b
+        CROSS JOIN LATERAL ledger_post_many('usage', b.currency, 'revenue', b.orgs, b.keys, b.amounts, b.subjects, b.reasons,
+                                            who, correlation) AS p
+    ), credited AS MATERIALIZED (
+        SELECT b.subjects[p.place] AS subject_id, p.transaction_id
+        FROM (SELECT currency, array_agg(org_id ORDER BY key) AS orgs, array_agg(key ORDER BY key) AS keys,
+                     array_agg(micros ORDER BY key) AS amounts, array_agg(subject_id ORDER BY key) AS subjects,
+                     array_agg(left(reason, 500) ORDER BY key) AS reasons
+              FROM credits GROUP BY currency) AS b
+        CROSS JOIN LATERAL ledger_post_many('usage_credit', b.currency, 'revenue', b.orgs, b.keys, b.amounts, b.subjects,
+                                            b.reasons, who, correlation) AS p
+    ), noted AS (
+        INSERT INTO usage (id, org_id, meter_id, number, from_at, until_at, seconds, micros, transaction_id)
+        SELECT uuidv7(), r.org_id, r.id, r.billed_number + 1, r.billed_until, r.counts_until, r.seconds, r.micros,
+               CASE WHEN r.micros > 0 THEN c.transaction_id ELSE d.transaction_id END
+        FROM rated r
+        LEFT JOIN charged c ON r.micros > 0 AND c.currency = r.currency AND c.org_id = r.org_id
+        LEFT JOIN credited d ON r.micros < 0 AND d.subject_id = r.subject_id
+        WHERE r.micros <> 0 OR r.seconds <> 0
+    ), moved AS (
+        UPDATE meters m SET billed_number = m.billed_number + (r.micros <> 0 OR r.seconds <> 0)::integer,
+            billed_until = CASE WHEN r.micros <> 0 OR r.seconds <> 0 THEN r.counts_until ELSE m.billed_until END,
+            billed_seconds = m.billed_seconds + r.seconds, billed_micros = m.billed_micros + r.micros,
+            settled_at = CASE WHEN m.closed_at IS NOT NULL THEN clock_timestamp() END
+        FROM rated r WHERE m.id = r.id AND (r.micros <> 0 OR r.seconds <> 0 OR m.closed_at IS NOT NULL)
+    )
+    SELECT count(*) FILTER (WHERE micros <> 0 OR seconds <> 0) INTO posted FROM rated;
+    RETURN NEXT;
+
+END $$;
+
+CREATE FUNCTION public.usage_settle(subject uuid, who text, correlation text) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known meters;
+
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    IF known.id IS NOT NULL THEN
+        PERFORM usage_post('00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000', 1, known.id,
+                           'infinity', NULL, who, correlation);
+    END IF;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 
 END $$;
 
@@ -1469,6 +1769,136 @@ CREATE VIEW public.invariant_06_active_is_proven WITH (security_invoker='true') 
 
 COMMENT ON VIEW public.invariant_06_active_is_proven IS 'an active allocation has a passed health report of exactly its slots';
 
+CREATE TABLE public.sku_prices (
+    id uuid NOT NULL,
+    sku_id uuid NOT NULL,
+    currency text NOT NULL,
+    micros_per_gpu_hour bigint NOT NULL,
+    valid_from timestamp with time zone NOT NULL,
+    set_by text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT sku_prices_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT sku_prices_micros_per_gpu_hour_check CHECK (((micros_per_gpu_hour >= 0) AND (micros_per_gpu_hour <= '1000000000000'::bigint)))
+);
+
+COMMENT ON TABLE public.sku_prices IS 'platform: prices of SKUs over time; append-only';
+
+CREATE VIEW public.invariant_07_billed_is_usable WITH (security_invoker='true') AS
+ SELECT ('meter '::text || m.id) AS subject,
+    ((((((('billed '::text || m.billed_seconds) || ' seconds and '::text) || m.billed_micros) || ' micro-units, but it was usable for '::text) || m.usable) || ' seconds, which cost '::text) || public.meter_owed(m.micros_per_hour, m.usable)) AS problem
+   FROM ( SELECT meters.id,
+            meters.org_id,
+            meters.project_id,
+            meters.subject_id,
+            meters.sku_id,
+            meters.gpus,
+            meters.price_id,
+            meters.micros_per_hour,
+            meters.currency,
+            meters.asked_by,
+            meters.asked_by_id,
+            meters.opened_at,
+            meters.closed_at,
+            meters.close_reason,
+            meters.billed_number,
+            meters.billed_until,
+            meters.billed_seconds,
+            meters.billed_micros,
+            meters.settled_at,
+            public.meter_seconds(meters.opened_at, meters.closed_at, public.meter_lost(meters.id, meters.opened_at, meters.closed_at)) AS usable
+           FROM public.meters
+          WHERE (meters.settled_at IS NOT NULL)) m
+  WHERE ((m.billed_seconds <> m.usable) OR (m.billed_micros <> public.meter_owed(m.micros_per_hour, m.usable)))
+UNION ALL
+ SELECT ('meter '::text || m.id) AS subject,
+    'its price is not that of its price version'::text AS problem
+   FROM (public.meters m
+     JOIN public.sku_prices p ON ((p.id = m.price_id)))
+  WHERE ((m.micros_per_hour <> (p.micros_per_gpu_hour * m.gpus)) OR (m.currency <> p.currency) OR (m.sku_id <> p.sku_id));
+
+COMMENT ON VIEW public.invariant_07_billed_is_usable IS 'of what has ended, the usable seconds were billed, at their price, no others';
+
+CREATE TABLE public.usage (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    meter_id uuid NOT NULL,
+    number integer NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    until_at timestamp with time zone NOT NULL,
+    seconds bigint NOT NULL,
+    micros bigint NOT NULL,
+    transaction_id uuid,
+    CONSTRAINT usage_check CHECK (((transaction_id IS NULL) = (micros = 0))),
+    CONSTRAINT usage_number_check CHECK ((number > 0))
+)
+PARTITION BY RANGE (id);
+
+ALTER TABLE ONLY public.usage FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.usage IS 'tenant: seconds charged, window by window, with their transaction; append-only';
+
+CREATE VIEW public.invariant_07_none_twice WITH (security_invoker='true') AS
+ SELECT ('meter '::text || u.meter_id) AS subject,
+    ((((((('usage '::text || u.number) || ' begins at '::text) || u.from_at) || ' after usage '::text) || u.before_number) || ' until '::text) || u.before_until) AS problem
+   FROM ( SELECT u_1.meter_id,
+            u_1.number,
+            u_1.from_at,
+            lag(u_1.number, 1, 0) OVER along AS before_number,
+            lag(u_1.until_at, 1, m.opened_at) OVER along AS before_until
+           FROM (public.usage u_1
+             JOIN public.meters m ON (((m.id = u_1.meter_id) AND (m.org_id = u_1.org_id))))
+          WINDOW along AS (PARTITION BY u_1.org_id, u_1.meter_id ORDER BY u_1.number, u_1.id)) u
+  WHERE ((u.number <> (u.before_number + 1)) OR (u.from_at <> u.before_until))
+UNION ALL
+ SELECT ('meter '::text || COALESCE(m.id, u.meter_id)) AS subject,
+    ((((((('says it was billed '::text || COALESCE(m.billed_micros, (0)::bigint)) || ' for '::text) || COALESCE(m.billed_seconds, (0)::bigint)) || ' seconds, its usage says '::text) || COALESCE(u.micros, (0)::numeric)) || ' for '::text) || COALESCE(u.seconds, (0)::numeric)) AS problem
+   FROM (public.meters m
+     FULL JOIN ( SELECT usage.org_id,
+            usage.meter_id,
+            sum(usage.seconds) AS seconds,
+            sum(usage.micros) AS micros,
+            max(usage.number) AS number
+           FROM public.usage
+          GROUP BY usage.org_id, usage.meter_id) u ON (((u.meter_id = m.id) AND (u.org_id = m.org_id))))
+  WHERE (((COALESCE(m.billed_seconds, (0)::bigint))::numeric <> COALESCE(u.seconds, (0)::numeric)) OR ((COALESCE(m.billed_micros, (0)::bigint))::numeric <> COALESCE(u.micros, (0)::numeric)) OR (COALESCE(m.billed_number, 0) <> COALESCE(u.number, 0)));
+
+COMMENT ON VIEW public.invariant_07_none_twice IS 'no second is billed twice: windows follow each other and sum to what the meter says';
+
+CREATE VIEW public.invariant_07_pauses_apart WITH (security_invoker='true') AS
+ SELECT ('meter '::text || meter_id) AS subject,
+    ('two pauses at once, at '::text || next_from) AS problem
+   FROM ( SELECT meter_pauses.meter_id,
+            meter_pauses.until_at,
+            lead(meter_pauses.from_at) OVER (PARTITION BY meter_pauses.meter_id ORDER BY meter_pauses.from_at) AS next_from
+           FROM public.meter_pauses) p
+  WHERE (next_from < COALESCE(until_at, 'infinity'::timestamp with time zone));
+
+COMMENT ON VIEW public.invariant_07_pauses_apart IS 'a meter stands still once at a time';
+
+CREATE VIEW public.invariant_08_usage_is_posted WITH (security_invoker='true') AS
+ SELECT ('transaction '::text || COALESCE(u.transaction_id, t.id)) AS subject,
+        CASE
+            WHEN (t.id IS NULL) THEN 'usage names it, but it is not there'::text
+            WHEN (u.transaction_id IS NULL) THEN 'it charges for usage, but no usage names it'::text
+            ELSE ((('it moves '::text || t.amount_micros) || ', its usage is '::text) || u.micros)
+        END AS problem
+   FROM (( SELECT usage.transaction_id,
+            sum(usage.micros) AS micros,
+            (min((usage.org_id)::text))::uuid AS org_id,
+            count(DISTINCT usage.org_id) AS orgs
+           FROM public.usage
+          WHERE (usage.transaction_id IS NOT NULL)
+          GROUP BY usage.transaction_id) u
+     FULL JOIN ( SELECT t_1.id,
+            t_1.org_id,
+            e.amount_micros
+           FROM (public.ledger_transactions t_1
+             LEFT JOIN public.ledger_entries e ON (((e.transaction_id = t_1.id) AND (e.org_id = t_1.org_id))))
+          WHERE (t_1.kind = ANY (ARRAY['usage'::text, 'usage_credit'::text]))) t ON ((t.id = u.transaction_id)))
+  WHERE ((t.id IS NULL) OR (u.transaction_id IS NULL) OR (u.orgs <> 1) OR (u.org_id <> t.org_id) OR ((t.amount_micros)::numeric IS DISTINCT FROM (- u.micros)));
+
+COMMENT ON VIEW public.invariant_08_usage_is_posted IS 'every usage row has its ledger transaction, and every such transaction its usage';
+
 CREATE TABLE public.sanitisation_certificates (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -2049,6 +2479,15 @@ CREATE VIEW public.invariant_34_months_ahead WITH (security_invoker='true') AS
 
 COMMENT ON VIEW public.invariant_34_months_ahead IS 'tables cut by month have their partitions for this month and the next';
 
+CREATE VIEW public.invariant_34_usage_months_ahead WITH (security_invoker='true') AS
+ SELECT ('usage_p'::text || month) AS subject,
+    'the partition of that month is missing: its rows would be refused'::text AS problem
+   FROM ( SELECT to_char(((now() AT TIME ZONE 'UTC'::text) + ((i.i)::double precision * '1 mon'::interval)), 'YYYYMM'::text) AS month
+           FROM generate_series(0, 1) i(i)) months
+  WHERE (to_regclass(('usage_p'::text || month)) IS NULL);
+
+COMMENT ON VIEW public.invariant_34_usage_months_ahead IS 'usage has its partitions for this month and the next';
+
 CREATE VIEW public.invariant_35_token_used_once WITH (security_invoker='true') AS
  SELECT (t.id)::text AS subject,
     (('used at '::text || t.used_at) || ', after it had expired'::text) AS problem
@@ -2407,20 +2846,6 @@ CREATE VIEW public.sellable_nodes WITH (security_invoker='true') AS
      JOIN public.node_heartbeats h ON ((h.node_id = n.id)))
   WHERE ((n.state = 'active'::text) AND (NOT n.cordoned) AND (NOT n.drained) AND (n.quarantine_reason IS NULL) AND (n.inspected_at IS NOT NULL) AND n.host_healthy AND (n.differences = '{}'::text[]) AND (h.liveness = 'online'::text));
 
-CREATE TABLE public.sku_prices (
-    id uuid NOT NULL,
-    sku_id uuid NOT NULL,
-    currency text NOT NULL,
-    micros_per_gpu_hour bigint NOT NULL,
-    valid_from timestamp with time zone NOT NULL,
-    set_by text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT sku_prices_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
-    CONSTRAINT sku_prices_micros_per_gpu_hour_check CHECK (((micros_per_gpu_hour >= 0) AND (micros_per_gpu_hour <= '1000000000000'::bigint)))
-);
-
-COMMENT ON TABLE public.sku_prices IS 'platform: prices of SKUs over time; append-only';
-
 CREATE TABLE public.skus (
     id uuid NOT NULL,
     name text NOT NULL,
@@ -2662,6 +3087,15 @@ ALTER TABLE ONLY public.ledger_transactions
 ALTER TABLE ONLY public.login_states
     ADD CONSTRAINT login_states_pkey PRIMARY KEY (state_hash);
 
+ALTER TABLE ONLY public.meter_pauses
+    ADD CONSTRAINT meter_pauses_pkey PRIMARY KEY (meter_id, from_at);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_one_of_subject UNIQUE (subject_id);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.node_health
     ADD CONSTRAINT node_health_pkey PRIMARY KEY (id);
 
@@ -2779,6 +3213,9 @@ ALTER TABLE ONLY public.tasks
 ALTER TABLE ONLY public.tasks
     ADD CONSTRAINT tasks_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.usage
+    ADD CONSTRAINT usage_pkey PRIMARY KEY (org_id, meter_id, id);
+
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_issuer_subject_key UNIQUE (issuer, subject);
 
@@ -2886,6 +3323,12 @@ CREATE INDEX ledger_holds_open ON public.ledger_holds USING btree (account_id, d
 CREATE INDEX ledger_transactions_by_subject ON ONLY public.ledger_transactions USING btree (subject_id, id) WHERE (subject_id IS NOT NULL);
 
 CREATE INDEX ledger_transactions_reversing ON ONLY public.ledger_transactions USING btree (reverses_id) WHERE (reverses_id IS NOT NULL);
+
+CREATE UNIQUE INDEX meter_pauses_one_open ON public.meter_pauses USING btree (meter_id) WHERE (until_at IS NULL);
+
+CREATE INDEX meters_by_org ON public.meters USING btree (org_id, id DESC);
+
+CREATE INDEX meters_unsettled ON public.meters USING btree (org_id, id) WHERE (settled_at IS NULL);
 
 CREATE INDEX node_health_by_node ON ONLY public.node_health USING btree (node_id, id DESC);
 
@@ -3014,6 +3457,10 @@ CREATE TRIGGER sku_prices_keep_all BEFORE TRUNCATE ON public.sku_prices FOR EACH
 
 CREATE TRIGGER slot_holds_follow AFTER INSERT OR UPDATE OF ended_at ON public.slot_holds FOR EACH ROW EXECUTE FUNCTION public.slot_held();
 
+CREATE TRIGGER usage_keep BEFORE DELETE OR UPDATE ON public.usage FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER usage_keep_all BEFORE TRUNCATE ON public.usage FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
 ALTER TABLE ONLY public.agent_artifact_parts
     ADD CONSTRAINT agent_artifact_parts_artifact_id_fkey FOREIGN KEY (artifact_id) REFERENCES public.agent_artifacts(id);
 
@@ -3085,6 +3532,21 @@ ALTER TABLE ONLY public.ledger_adjustments
 
 ALTER TABLE ONLY public.ledger_holds
     ADD CONSTRAINT ledger_holds_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.ledger_accounts(id);
+
+ALTER TABLE ONLY public.meter_pauses
+    ADD CONSTRAINT meter_pauses_meter_id_fkey FOREIGN KEY (meter_id) REFERENCES public.meters(id);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_price_id_fkey FOREIGN KEY (price_id) REFERENCES public.sku_prices(id);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id);
+
+ALTER TABLE ONLY public.meters
+    ADD CONSTRAINT meters_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
 
 ALTER TABLE public.node_health
     ADD CONSTRAINT node_health_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
@@ -3237,6 +3699,14 @@ CREATE POLICY ledger_transactions_post ON public.ledger_transactions TO gpuaas_o
 
 CREATE POLICY ledger_transactions_read ON public.ledger_transactions FOR SELECT USING (public.visible_org(org_id));
 
+ALTER TABLE public.meter_pauses ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY meter_pauses_tenant ON public.meter_pauses USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.meters ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY meters_tenant ON public.meters USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
 ALTER TABLE public.org_members ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY org_members_change ON public.org_members FOR UPDATE USING (public.visible_org(org_id));
@@ -3308,6 +3778,10 @@ CREATE POLICY slot_holds_tenant ON public.slot_holds USING (public.visible_org(o
 ALTER TABLE public.ssh_keys ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY ssh_keys_own ON public.ssh_keys USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
+
+ALTER TABLE public.usage ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY usage_tenant ON public.usage USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.users ENABLE ROW LEVEL SECURITY;
 
@@ -3401,11 +3875,37 @@ GRANT ALL ON FUNCTION public.ledger_post_many(posted_kind text, posted_currency 
 
 REVOKE ALL ON FUNCTION public.ledger_replay(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[], amounts bigint[], reverses uuid) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION public.ledger_reverse(reversed uuid, why text, who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_reverse(reversed uuid, why text, who text, correlation text) TO gpuaas_app;
+
 REVOKE ALL ON FUNCTION public.ledger_shard() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.ledger_shift(newest uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.ledger_words(kind text, key text, reason text, actor text, correlation_id text) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.meters TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_close(subject uuid, at timestamp with time zone, why text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.meter_close(subject uuid, at timestamp with time zone, why text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_enter(subject uuid) FROM PUBLIC;
+
+GRANT SELECT ON TABLE public.meter_pauses TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_open(meter uuid, org uuid, project uuid, subject uuid, sku uuid, gpu_number integer, price uuid, rate bigint, of_currency text, by_name text, by_id uuid, at timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.meter_open(meter uuid, org uuid, project uuid, subject uuid, sku uuid, gpu_number integer, price uuid, rate bigint, of_currency text, by_name text, by_id uuid, at timestamp with time zone) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) FROM PUBLIC;
 
@@ -3432,6 +3932,16 @@ REVOKE ALL ON FUNCTION public.slot_held() FROM PUBLIC;
 REVOKE ALL ON FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid[], needed integer, lease_seconds integer, patient boolean) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.usage_accrue(after_org uuid, after_meter uuid, most integer, billed_before timestamp with time zone, who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.usage_accrue(after_org uuid, after_meter uuid, most integer, billed_before timestamp with time zone, who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.usage_post(after_org uuid, after_meter uuid, most integer, of_meter uuid, billed_before timestamp with time zone, now_at timestamp with time zone, who text, correlation text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.usage_settle(subject uuid, who text, correlation text) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.usage_settle(subject uuid, who text, correlation text) TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifact_parts TO gpuaas_app;
 
@@ -3557,6 +4067,18 @@ GRANT SELECT ON TABLE public.invariant_05_live_have_holds TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_06_active_is_proven TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.sku_prices TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_07_billed_is_usable TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.usage TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_07_none_twice TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_07_pauses_apart TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_08_usage_is_posted TO gpuaas_app;
+
 GRANT SELECT,INSERT ON TABLE public.sanitisation_certificates TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_09_released_is_clean TO gpuaas_app;
@@ -3665,6 +4187,8 @@ GRANT SELECT ON TABLE public.invariant_34_ledger_months_ahead TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_34_months_ahead TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_34_usage_months_ahead TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_35_token_used_once TO gpuaas_app;
 
 GRANT SELECT,INSERT,UPDATE ON TABLE public.node_heartbeats TO gpuaas_app;
@@ -3758,8 +4282,6 @@ GRANT SELECT,INSERT,DELETE ON TABLE public.revoked_credentials TO gpuaas_app;
 GRANT UPDATE(expires_at) ON TABLE public.revoked_credentials TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.sellable_nodes TO gpuaas_app;
-
-GRANT SELECT,INSERT ON TABLE public.sku_prices TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.skus TO gpuaas_app;
 

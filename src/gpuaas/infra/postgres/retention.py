@@ -18,7 +18,7 @@ YOUNGEST_DROPPED = timedelta(days=7, hours=1)
 # Every month there is costs each posting a little, so the ledger has the next one only.
 LEDGER_MONTHS_AHEAD = 1
 PARTITIONED = dict.fromkeys(("outbox", "inbox", "audit_log", "audit_seals", "node_health"), MONTHS_AHEAD)
-PARTITIONED |= dict.fromkeys(("ledger_transactions", "ledger_entries"), LEDGER_MONTHS_AHEAD)
+PARTITIONED |= dict.fromkeys(("ledger_transactions", "ledger_entries", "usage"), LEDGER_MONTHS_AHEAD)
 _PLATFORM = Sight(PLATFORM)
 _NAME = "system:outbox.retention"
 _ENSURE = "SELECT ensure_partitions($1, now(), $2)"
