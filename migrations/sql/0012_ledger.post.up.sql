@@ -115,7 +115,8 @@ CREATE FUNCTION ledger_held(account uuid) RETURNS bigint LANGUAGE sql STABLE
             WHERE account_id = account AND state = 'open' AND due_at > clock_timestamp());
 
 -- Post: the one way by which money moves. Legs are kinds of accounts ('tenant' is the organisation's own), each once.
--- A key that was used for the same posting answers with it; used for another one, it is refused.
+-- A key that was used for the same posting answers with it; used for another one, it is refused. Floors bind what is asked
+-- for, not what was used: that is owed, whatever the balance.
 CREATE FUNCTION ledger_post(posted_kind text, posted_key text, org uuid, posted_currency text, legs text[],
                             amounts bigint[], subject uuid, why text, reverses uuid, who text, correlation text)
 RETURNS TABLE (transaction_id uuid, balance_micros bigint, replayed boolean)
@@ -127,7 +128,7 @@ DECLARE
     size integer := cardinality(legs);
     total numeric := 0;
     recent uuid := uuidv7(interval '-2 days');
-    shard smallint;
+    free_shard smallint;
     leg record;
     accounts uuid[];
     numbers bigint[];
@@ -154,16 +155,16 @@ BEGIN
             WHERE a.org_id = org AND a.kind = 'tenant' AND a.currency = posted_currency AND a.shard = 0;
             tenant := i;
         ELSE
-            shard := coalesce(shard, ledger_shard());
+            free_shard := coalesce(free_shard, ledger_shard());
             SELECT a.id, 0 AS floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
             FROM ledger_accounts a LEFT JOIN LATERAL (
                 SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
                 ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
-            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = shard;
+            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = free_shard;
         END IF;
         IF leg.number IS NULL THEN -- of an account that is new, or was still for a month
             accounts[i] := ledger_account(CASE WHEN i = tenant THEN org END, legs[i], posted_currency,
-                                          CASE WHEN i = tenant THEN 0 ELSE shard END::smallint);
+                                          CASE WHEN i = tenant THEN 0 ELSE free_shard END::smallint);
             SELECT accounts[i] AS id, (SELECT floor_micros FROM ledger_accounts a WHERE a.id = accounts[i]) AS floor_micros,
                    h.number, h.balance_micros, h.hash, h.transaction_id INTO leg FROM ledger_head(accounts[i]) AS h;
         END IF;
@@ -173,7 +174,7 @@ BEGIN
         balances[i] := coalesce(leg.balance_micros, 0) + amounts[i];
         hashes[i] := leg.hash;
         newest := greatest(newest, leg.transaction_id);
-        IF i = tenant AND amounts[i] < 0 THEN
+        IF i = tenant AND amounts[i] < 0 AND posted_kind <> 'usage' THEN
             spare := balances[i] - leg.floor_micros - ledger_held(leg.id);
         END IF;
     END LOOP;
@@ -236,9 +237,28 @@ BEGIN
                                    WHERE e.transaction_id = known.id AND e.org_id IS NOT NULL), true;
 END $$;
 
+-- Undo all legs of a transaction. Its id is the key, so that it is undone once.
+CREATE FUNCTION ledger_reverse(reversed uuid, why text, who text, correlation text)
+RETURNS TABLE (transaction_id uuid, balance_micros bigint, replayed boolean)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    was ledger_transactions;
+BEGIN
+    SELECT t.* INTO was FROM ledger_transactions t WHERE t.id = reversed AND visible_org(t.org_id);
+    IF was.id IS NULL OR was.reverses_id IS NOT NULL THEN
+        RAISE EXCEPTION 'nothing that can be reversed' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_reversible';
+    END IF;
+    RETURN QUERY SELECT p.* FROM (
+        SELECT array_agg(a.kind ORDER BY a.kind) AS kinds, array_agg(-e.amount_micros ORDER BY a.kind) AS amounts
+        FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE e.transaction_id = reversed
+    ) AS legs CROSS JOIN LATERAL ledger_post('reversal', reversed::text, was.org_id, was.currency, legs.kinds, legs.amounts,
+                                             was.subject_id, why, reversed, who, correlation) AS p;
+END $$;
+
 -- The same for many postings of one kind, each of an organisation against one kind of the platform's accounts, in one
 -- go. What an organisation's balance does not allow is refused for it as a whole: `transaction_id` is null there.
--- But for usage: floors bind what is asked for, not what was used. That is owed, whatever the balance.
+-- Usage is never refused.
 CREATE FUNCTION ledger_post_many(posted_kind text, posted_currency text, counter text, orgs uuid[], keys text[],
                                  amounts bigint[], subjects uuid[], reasons text[], who text, correlation text)
 RETURNS TABLE (place integer, transaction_id uuid, replayed boolean)
@@ -247,7 +267,7 @@ SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generi
 #variable_conflict use_column
 DECLARE
     size integer := cardinality(orgs);
-    shard smallint;
+    free_shard smallint;
     platform_id uuid;
     head ledger_entries;
 BEGIN
@@ -263,8 +283,8 @@ BEGIN
     PERFORM ledger_words(posted_kind, k, r, who, correlation) FROM unnest(keys, reasons) AS u (k, r);
     -- In one order for everybody, so that two batches never wait for each other in a circle.
     PERFORM ledger_enter(o) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
-    shard := ledger_shard();
-    platform_id := ledger_account(NULL, counter, posted_currency, shard);
+    free_shard := ledger_shard();
+    platform_id := ledger_account(NULL, counter, posted_currency, free_shard);
     head := ledger_head(platform_id);
     PERFORM ledger_account(o, 'tenant', posted_currency, 0::smallint) FROM (SELECT DISTINCT o FROM unnest(orgs) AS o) AS one;
     IF EXISTS (SELECT FROM unnest(orgs, keys, amounts) AS u (org_id, key, amount)

@@ -33,6 +33,11 @@ async def money_hold_list(stage: Stage) -> Example:
 
 
 @example
+async def money_hold_void(stage: Stage) -> Example:
+    return Example(path={"hold_id": await put_hold(stage.setting)}, body={"reason": REASON})
+
+
+@example
 async def credit_line_set(stage: Stage) -> Example:
     body = {"credit_line_micros": 100 * MICROS, "reason": REASON}
     return Example(path={"org_id": stage.setting.org_id}, body=body)

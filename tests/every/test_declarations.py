@@ -25,6 +25,7 @@ from gpuaas.processes.gen import documents
 from gpuaas.processes.settings import PREFIX, Settings
 from tests.every.allocation_stories import ALLOCATION_STORIES
 from tests.every.asking import MUTATIONS, Asking, best_actor
+from tests.every.billing_stories import BILLING_STORIES
 from tests.every.fleet_stories import STORIES
 
 SOURCE = Path(gpuaas.__file__).parent
@@ -277,7 +278,7 @@ async def test_every_event_type_is_told_by_a_change(asking: Asking):
         assert answer.status_code == op.status, answer.text
     told = {row["name"] for row in await asking.sql.fetch("SELECT DISTINCT name FROM outbox")}
     assert told <= set(EVENT_TYPES)
-    stories = {*STORIES, *ALLOCATION_STORIES}
+    stories = {*STORIES, *ALLOCATION_STORIES, *BILLING_STORIES}
     assert set(EVENT_TYPES) - told - stories - set(TOLD_ELSEWHERE) == set()
     assert stories <= set(EVENT_TYPES)
 

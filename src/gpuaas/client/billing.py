@@ -19,6 +19,7 @@ from gpuaas.contracts.http.billing import (
     LedgerQuery,
     MoneyHoldQuery,
     MoneyHoldView,
+    MoneyHoldVoid,
     ReversalCreate,
 )
 
@@ -41,6 +42,11 @@ def ledger_export_csv(org_id: UUID, query: LedgerFilter) -> Call[bytes]:
 def money_hold_list(org_id: UUID, query: MoneyHoldQuery) -> Call[Page[MoneyHoldView]]:
     path = f"/orgs/{org_id}/holds"
     return Call(operation="money_hold_list", method="GET", path=path, answer=Page[MoneyHoldView], query=query)
+
+
+def money_hold_void(hold_id: UUID, wanted: MoneyHoldVoid) -> Call[MoneyHoldView]:
+    path = f"/admin/holds/{hold_id}/void"
+    return Call(operation="money_hold_void", method="POST", path=path, answer=MoneyHoldView, body=wanted)
 
 
 def credit_line_set(org_id: UUID, wanted: CreditLineSet) -> Call[BalanceView]:

@@ -139,7 +139,6 @@ class Code(StrEnum):
     POSTING_KEY_REUSED = "posting_key_reused"
     MONEY_HOLD_MISSING = "money_hold_missing"
     MONEY_HOLD_OVER = "money_hold_over"
-    MONEY_HOLD_EXCEEDED = "money_hold_exceeded"
     LEDGER_TRANSACTION_MISSING = "ledger_transaction_missing"
     LEDGER_REVERSED_ALREADY = "ledger_reversed_already"
     LEDGER_REVERSAL_FINAL = "ledger_reversal_final"
@@ -279,7 +278,6 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.POSTING_KEY_REUSED: (kind.Conflict, "This key was used for another amount, account or subject."),
     C.MONEY_HOLD_MISSING: (kind.Missing, "There is no such hold on money here."),
     C.MONEY_HOLD_OVER: (kind.Conflict, "The hold was charged, given back, or its time is over. Take a new one."),
-    C.MONEY_HOLD_EXCEEDED: (kind.Conflict, "This is more than is left of the hold."),
     C.LEDGER_TRANSACTION_MISSING: (kind.Missing, "There is no such transaction of an organisation."),
     C.LEDGER_REVERSED_ALREADY: (kind.Conflict, "The transaction was reversed, or somebody has proposed to. See it."),
     C.LEDGER_REVERSAL_FINAL: (kind.Conflict, "A reversal is not reversed. Adjust the balance, with a reason."),

@@ -134,6 +134,10 @@ class MoneyHoldView(Response, frozen=True, kw_only=True):
     created_at: datetime
 
 
+class MoneyHoldVoid(Request, frozen=True, kw_only=True):
+    reason: Reason
+
+
 class AdjustmentCreate(Request, frozen=True, kw_only=True):
     amount_micros: Amount
     currency: Currency = DEFAULT_CURRENCY

@@ -12,6 +12,7 @@ Other parts use the verbs in `service`:
     balance_at(tx, org_id, at=…)                    what an organisation has, or had at an instant
 
 Subjects are ids of whatever is charged for: nothing here knows what they are. Every verb that takes money raises
-`Conflict(balance_too_low)` if balance and credit line, less what is set aside, do not cover it; the transaction is
-then of no further use, as after any fault. Of one organisation, writers take turns until they commit: post last, and
-where one transaction posts for several organisations one by one, in the order of their ids."""
+`Conflict(balance_too_low)` if balance and credit line, less what is set aside, do not cover it, unless it is usage,
+which is owed; the transaction is then of no further use, as after any fault. Of one organisation, writers take turns
+until they commit: post last, and where one transaction posts for several organisations one by one, in the order of
+their ids."""

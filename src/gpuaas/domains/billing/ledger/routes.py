@@ -13,6 +13,7 @@ from gpuaas.contracts.http.billing import (
     LedgerQuery,
     MoneyHoldQuery,
     MoneyHoldView,
+    MoneyHoldVoid,
 )
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.billing.ledger import service
@@ -23,7 +24,7 @@ from gpuaas.infra.http.listing import before, page
 from gpuaas.infra.http.operation import Lane, Stream, operation
 from gpuaas.infra.postgres.tx import Sight
 from gpuaas.kit import clock
-from gpuaas.kit.ids import OrgId
+from gpuaas.kit.ids import MoneyHoldId, OrgId
 
 
 @operation("GET", "/orgs/{org_id}/balance", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing")
@@ -77,6 +78,20 @@ async def credit_line_set(cx: PlatformContext, org_id: UUID, wanted: CreditLineS
         cx.tx, OrgId(org_id), currency=wanted.currency, credit_line_micros=wanted.credit_line_micros
     )
     return balance_view(found)
+
+
+@operation(
+    "POST",
+    "/admin/holds/{hold_id}/void",
+    permission=P.BILLING_MANAGE,
+    lane=Lane.FINANCIAL,
+    audit="billing.hold_void",
+    tag="billing",
+    errors=(Code.MONEY_HOLD_MISSING, Code.MONEY_HOLD_OVER),
+)
+async def money_hold_void(cx: PlatformContext, hold_id: UUID, wanted: MoneyHoldVoid) -> MoneyHoldView:
+    """Give back what is set aside, before its time. What it was set aside for can then no longer be charged to it."""
+    return hold_view(await service.hold_void_open(cx.tx, MoneyHoldId(hold_id)))
 
 
 def _wanted(cx: OrgContext, query: LedgerQuery | LedgerFilter) -> Wanted:

@@ -1,7 +1,8 @@
 """The verbs of the ledger: see the package's docstring for how they are used.
 
-Always holds: each transaction sums to zero; a key is posted once; no organisation spends what it does not have or has
-set aside, whoever asks at the same time; nothing that was posted changes."""
+Always holds: each transaction sums to zero; a key is posted once; no organisation asks for what it does not have or has
+set aside, whoever asks at the same time (what it has used it owes, whatever its balance); nothing that was posted
+changes."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
@@ -42,7 +43,6 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 hold_get = store.hold
 transaction_get = store.transaction
-legs_of = store.legs
 
 
 async def post(tx: Tx, wanted: Posting) -> Posted:
@@ -61,7 +61,7 @@ async def post_many(
     currency: str = DEFAULT_CURRENCY,
 ) -> list[Charged]:
     """Many at once, with the platform's sight: answers in the order asked. What an organisation cannot pay as a whole
-    is not posted for it; the others are."""
+    is not posted for it, but for usage; the others are."""
     if not charges:
         return []
     if len(charges) > MAX_CHARGES or len({charge.org_id for charge in charges}) > MAX_CHARGED_ORGS:
@@ -74,20 +74,7 @@ async def reverse(tx: Tx, transaction_id: TransactionId, *, reason: str) -> Post
     was = await store.transaction(tx, transaction_id)
     if was.reverses_id is not None:
         raise Conflict(Code.LEDGER_REVERSAL_FINAL, "A reversal is not reversed.")
-    legs = await store.legs(tx, transaction_id)
-    return await store.post(
-        tx,
-        Posting(
-            kind=PostingKind.REVERSAL,
-            key=str(transaction_id),
-            org_id=was.org_id,
-            legs={kind: -amount for kind, amount in legs.items()},
-            currency=was.currency,
-            subject_id=was.subject_id,
-            reason=reason,
-            reverses_id=transaction_id,
-        ),
-    )
+    return await store.reverse(tx, transaction_id, reason)
 
 
 async def hold_take(tx: Tx, wanted: HoldWanted) -> Hold:
@@ -112,6 +99,15 @@ async def hold_capture(tx: Tx, hold_id: MoneyHoldId, wanted: Capture) -> Posted:
 async def hold_void(tx: Tx, hold_id: MoneyHoldId) -> Hold:
     """Give back what is left of it. One that is over stays what it became."""
     return await store.hold_void(tx, hold_id)
+
+
+async def hold_void_open(tx: Tx, hold_id: MoneyHoldId) -> Hold:
+    """The same by hand: one that is over is refused, so that nobody thinks he has ended it."""
+    was = await store.hold(tx, hold_id)
+    voided = await store.hold_void(tx, hold_id)
+    if was.state is not MoneyHoldState.OPEN or voided.state is not MoneyHoldState.VOIDED:
+        raise Conflict(Code.MONEY_HOLD_OVER, f"The hold is {voided.state} already.")
+    return voided
 
 
 async def holds_expire(tx: Tx) -> int:
@@ -180,7 +176,7 @@ async def reversible(tx: Tx, transaction_id: TransactionId) -> tuple[Transaction
         raise Missing(Code.LEDGER_TRANSACTION_MISSING, "There is no such transaction of an organisation.")
     if was.reverses_id is not None:
         raise Conflict(Code.LEDGER_REVERSAL_FINAL, "A reversal is not reversed.")
-    return was, (await store.legs(tx, transaction_id))[AccountKind.TENANT]
+    return was, await store.amount(tx, transaction_id, was.org_id)
 
 
 def _checked(wanted: Wanted) -> Wanted:

@@ -33,12 +33,12 @@ _REFUSED = {
     "ledger_floor": Code.BALANCE_TOO_LOW,
     "ledger_key_reused": Code.POSTING_KEY_REUSED,
     "ledger_hold_over": Code.MONEY_HOLD_OVER,
-    "ledger_hold_exceeded": Code.MONEY_HOLD_EXCEEDED,
 }
 _NEWEST = UUID(int=(1 << 128) - 1)
 _OLDEST = UUID(int=0)
 
 POST = "SELECT * FROM ledger_post($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+REVERSE = "SELECT * FROM ledger_reverse($1, $2, $3, $4)"
 POST_MANY = "SELECT * FROM ledger_post_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
 HOLD_TAKE = "SELECT * FROM ledger_hold_take($1, $2, $3, $4, $5, $6, $7, $8)"
 HOLD_EXTEND = "SELECT * FROM ledger_hold_extend($1, $2, $3)"
@@ -70,10 +70,7 @@ WHERE e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND
 NEWEST = _ENTRIES + "ORDER BY e.transaction_id DESC LIMIT $7"
 OLDEST = _ENTRIES + "AND e.transaction_id > $8 ORDER BY e.transaction_id LIMIT $7"
 TRANSACTION = "SELECT * FROM ledger_transactions WHERE id = $1"
-LEGS = """
-SELECT a.kind, e.amount_micros FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id
-WHERE e.transaction_id = $1
-"""
+AMOUNT = "SELECT amount_micros FROM ledger_entries WHERE transaction_id = $1 AND org_id = $2"
 
 
 @contextmanager
@@ -82,6 +79,8 @@ def _said() -> Iterator[None]:
     try:
         with conflicts(_REFUSED):
             yield
+    except asyncpg.CheckViolationError as error:  # nothing a customer could do: the caller asked for what cannot be
+        raise ValueError(f"{error.constraint_name}: {error.message}: {error.detail}") from error
     except asyncpg.NoDataFoundError as error:
         raise Missing(Code.MONEY_HOLD_MISSING, "There is no such hold on money here.") from error
 
@@ -102,6 +101,13 @@ async def post(tx: Tx, wanted: Posting) -> Posted:
             tx.actor_name,
             log.correlation_id.get(),
         )
+    assert row is not None  # noqa: S101 # the function posts or raises
+    return decode(Posted, row)
+
+
+async def reverse(tx: Tx, transaction_id: TransactionId, reason: str) -> Posted:
+    with _said():
+        row = await tx.row(REVERSE, transaction_id, reason, tx.actor_name, log.correlation_id.get())
     assert row is not None  # noqa: S101 # the function posts or raises
     return decode(Posted, row)
 
@@ -224,9 +230,9 @@ async def transaction(tx: Tx, transaction_id: TransactionId) -> Transaction:
     return decode(Transaction, row)
 
 
-async def legs(tx: Tx, transaction_id: TransactionId) -> dict[AccountKind, int]:
-    rows = await tx.rows(LEGS, transaction_id)
-    return {AccountKind(row["kind"]): row["amount_micros"] for row in rows}
+async def amount(tx: Tx, transaction_id: TransactionId, org_id: OrgId) -> int:
+    """What the organisation got by it."""
+    return int(await tx.value(AMOUNT, transaction_id, org_id))
 
 
 def _range(wanted: Wanted) -> tuple[UUID, UUID]:

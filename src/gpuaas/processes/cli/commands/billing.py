@@ -19,6 +19,7 @@ from gpuaas.contracts.http.billing import (
     MoneyHoldQuery,
     MoneyHoldState,
     MoneyHoldView,
+    MoneyHoldVoid,
     PostingKind,
     ReversalCreate,
 )
@@ -190,6 +191,19 @@ def credit_line_set(run: Run, *, amount: str, org: str | None, currency: str, re
     run.confirm(f"Let {org or org_id} go down to {format_micros(-micros, currency)}?", yes=yes)
     wanted = CreditLineSet(credit_line_micros=micros, currency=currency, reason=reason)
     run.show(billing.credit_line_set(org_id, wanted), _BALANCE)
+
+
+@GROUP.command(
+    "void-hold",
+    Argument("hold", help="Its id, as in `gpuaas billing holds`."),
+    REASON,
+    YES,
+    summary="Give back what is set aside, before its time. For operators.",
+)
+def money_hold_void(run: Run, *, hold: str, reason: str, yes: bool) -> None:
+    found = _id(hold, "billing void-hold")
+    run.confirm(f"Give back what is set aside by {hold}?", yes=yes)
+    run.show(billing.money_hold_void(found, MoneyHoldVoid(reason=reason)), _HOLDS)
 
 
 @ADJUSTMENTS.command(
