@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import agents, api, flows, placement, relay, start
+from bench import accrual, agents, api, flows, placement, relay, start
 from bench.figures import Figure, table
 
 GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
+    "accrual": accrual.run,
     "agents": agents.run,
     "api": api.run,
     "flows": flows.run,

@@ -27,6 +27,7 @@ from gpuaas.client import (
     queue,
     quotas,
     service_accounts,
+    usage,
 )
 from gpuaas.client.call import PREFIX, Call
 from gpuaas.domains import load_routes
@@ -50,6 +51,7 @@ VERBS = (
     allocations,
     flows,
     billing,
+    usage,
 )
 load_routes()
 OPERATIONS = list(REGISTRY.json())

@@ -15,7 +15,8 @@ async def put_usage(s: Setting, *, gpus: int = 2, asked_by: str = "ada@example.c
     price_id = await s.sql.fetchval("SELECT id FROM sku_prices WHERE sku_id = $1", sku_id)
     await s.sql.fetchval("SELECT set_config('app.org_id', '*', false)")
     await s.sql.fetch(
-        "SELECT meter_open(uuidv7(), $1, $2, $3, $4, $5::integer, $6, 3500000::bigint * $5::integer, 'USD', $7, $8, $9)",
+        "SELECT meter_open(uuidv7(), $1, $2, $3, $4, $5::integer, $6, 3500000::bigint * $5::integer, 'USD', $7, $8, "
+        "$9)",
         s.org_id,
         s.project_id,
         subject_id,
