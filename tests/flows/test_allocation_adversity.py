@@ -373,3 +373,47 @@ async def test_a_node_that_is_dead_for_ever_can_be_removed_and_what_could_not_be
         async with ground.db.read(EVERYTHING) as tx:
             assert await certificates.of_allocation(tx, one.id) == [], "nobody has shown anything"
     assert await ground.leftovers() == []
+
+
+# what its people are told --------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [FlowKind.ALLOCATION_PROVISION, FlowKind.ALLOCATION_RELEASE])
+async def test_a_mistake_of_ours_is_told_to_the_operator_in_full_and_to_the_tenant_as_what_it_is(
+    ground: Ground, machine: Machine, kind: FlowKind
+) -> None:
+    async def stumbles(scene: Scene) -> None:
+        raise RuntimeError("relation secret_table is on db-17.internal")
+
+    flow = FLOWS[kind]
+    last = replace(flow.steps[-1], do=stumbles, attempts=1)
+    if kind is FlowKind.ALLOCATION_PROVISION:
+        made = await ground.reserve()
+    else:
+        made = await ground.active()
+        await ground.release(made.id)
+    await ground.run(ground.executor({**FLOWS, kind: replace(flow, steps=(*flow.steps[:-1], last))}))
+    assert "db-17.internal" in (await ground.flow(made.id, kind)).error
+    for path in ("", "/timeline", "/explain"):
+        told = await ground.say("GET", f"/{made.id}{path}")
+        assert told.status_code == 200
+        assert "db-17" not in told.text
+    if kind is FlowKind.ALLOCATION_RELEASE:
+        async with ground.db.transaction(EVERYTHING, "test") as tx:
+            await allocations.release_again(tx, made.id)
+        await ground.run()
+    assert await ground.leftovers() == []
+
+
+async def test_a_release_we_cannot_prove_takes_nothing_from_its_tenants_quota(ground: Ground, machine: Machine) -> None:
+    async def used() -> int:
+        listed = await ground.fleet.city.get(ground.owner, f"/orgs/{ground.org_id}/quotas")
+        return sum(one["used"] for one in listed["quotas"] if one["project_id"] is None)
+
+    before, made = await used(), await ground.active(2)
+    assert await used() == before + 2
+    await ground.release(made.id)
+    await ground.run(ground.executor(broken(FlowKind.ALLOCATION_RELEASE, "finish")))
+    assert (await ground.read(made.id)).state is AllocationState.RELEASE_FAILED
+    assert await used() == before
+    async with ground.db.transaction(EVERYTHING, "test") as tx:
+        await allocations.release_again(tx, made.id)
+    await ground.run()

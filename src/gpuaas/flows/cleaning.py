@@ -28,6 +28,7 @@ from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Slot
 from gpuaas.domains.nodes.health import judgement
 from gpuaas.domains.nodes.registry import service as registry
+from gpuaas.domains.runs.models import Run
 from gpuaas.flows.nodes import Answer, ask
 from gpuaas.flows.story import Scene, StepFailed, Wait
 from gpuaas.infra.signing import SigningKeys
@@ -42,6 +43,15 @@ def by_node(held: Sequence[Hold]) -> dict[NodeId, list[str]]:
     for hold in sorted(held, key=lambda hold: hold.serial):
         nodes.setdefault(hold.node_id, []).append(hold.serial)
     return nodes
+
+
+def told(run: Run) -> str:
+    """Why it failed, for its people. What broke inside of us is the operator's to read, in the flow."""
+    return (
+        f"something of ours broke; the operator finds it in flow {run.id}"
+        if run.error_code == "internal"
+        else run.error
+    )
 
 
 async def revoke(scene: Scene, allocation: Allocation, nodes: Iterable[NodeId]) -> Wait | None:

@@ -78,7 +78,7 @@ async def unreserve(scene: Scene) -> None:
         await allocations.holds_end(scene.tx, allocation, ends)
     if allocation.state is AllocationState.PROVISIONING:
         code = scene.run.error_code or "failed"
-        await allocations.allocation_fail(scene.tx, allocation, code=code, reason=scene.run.error)
+        await allocations.allocation_fail(scene.tx, allocation, code=code, reason=cleaning.told(scene.run))
 
 
 # lease ---------------------------------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ async def surrender(scene: Scene) -> None:
     await allocations.holds_end(scene.tx, allocation, {hold.id: HoldState.QUARANTINED for hold in held})
     if allocation.state is AllocationState.PROVISIONING:
         code = scene.run.error_code or "failed"
-        await allocations.allocation_fail(scene.tx, allocation, code=code, reason=scene.run.error)
+        await allocations.allocation_fail(scene.tx, allocation, code=code, reason=cleaning.told(scene.run))
 
 
 async def _read(scene: Scene) -> tuple[Allocation, list[Hold]]:

@@ -71,7 +71,7 @@ async def surrender(scene: Scene) -> None:
     allocation, _ = await _read(scene)
     if allocation.state is AllocationState.RELEASING:
         policy = scene.parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
-        await allocations.release_failed(scene.tx, policy, allocation, reason=scene.run.error)
+        await allocations.release_failed(scene.tx, policy, allocation, reason=cleaning.told(scene.run))
 
 
 async def _there(scene: Scene, held: Sequence[Hold]) -> list[Hold]:

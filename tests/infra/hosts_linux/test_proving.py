@@ -12,7 +12,6 @@ import pytest
 from gpuaas.infra.hosts.linux.host import LinuxHost, LinuxSettings
 from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.infra.hosts.linux.proving import Proofs
-from gpuaas.ports.host import HostFailed
 from tests.infra.hosts_linux.recorded import RecordedHost
 from tests.infra.hosts_linux.test_condition import failed, quiet
 
@@ -227,5 +226,6 @@ async def test_what_is_not_there_is_not_loaded(tmp_path: Path, nvml: str, cuda: 
     host = host_of(tmp_path, nvml=nvml, library=cuda())
     [gpu] = (await host.health(["nobody"], load=True, tell=quiet)).gpus
     assert not gpu.healthy
-    with pytest.raises(HostFailed, match="not on this host"):
-        await host.sanitise(["nobody"], reimage=False, tell=quiet)
+    gone, *sibling = await host.sanitise(["nobody", GOOD], reimage=False, tell=quiet)
+    assert (gone.target, gone.clean) == ("nobody", False)
+    assert sibling[0].clean, "one that is gone keeps nobody from cleaning the others"

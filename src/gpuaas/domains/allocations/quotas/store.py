@@ -1,4 +1,5 @@
-"""SQL of quotas: what is set, and what counts against it. Only slots that are held count, and allocations that live."""
+"""SQL of quotas: what is set, and what counts against it. Only slots that are held count, and allocations that live;
+not those whose release failed: their tenant has given them back."""
 
 from uuid import UUID
 
@@ -17,17 +18,17 @@ SELECT held.org_gpus, held.project_gpus, live.org_allocations, live.project_allo
 FROM (
     SELECT count(*) AS org_gpus, count(*) FILTER (WHERE a.project_id = $2) AS project_gpus
     FROM slot_holds h JOIN allocations a ON a.id = h.allocation_id JOIN skus k ON k.id = a.sku_id
-    WHERE h.org_id = $1 AND h.ended_at IS NULL AND k.gpu_model = $3
+    WHERE h.org_id = $1 AND h.ended_at IS NULL AND a.state <> 'release_failed' AND k.gpu_model = $3
 ) AS held, (
     SELECT count(*) AS org_allocations, count(*) FILTER (WHERE project_id = $2) AS project_allocations
-    FROM allocations WHERE org_id = $1 AND state NOT IN ('released', 'failed')
+    FROM allocations WHERE org_id = $1 AND state NOT IN ('released', 'failed', 'release_failed')
 ) AS live
 """
 LIST = "SELECT * FROM gpu_quotas WHERE org_id = $1 ORDER BY gpu_model, project_id NULLS FIRST"
 HELD = """
 SELECT k.gpu_model, a.project_id, count(*) AS gpus
 FROM slot_holds h JOIN allocations a ON a.id = h.allocation_id JOIN skus k ON k.id = a.sku_id
-WHERE h.org_id = $1 AND h.ended_at IS NULL GROUP BY k.gpu_model, a.project_id
+WHERE h.org_id = $1 AND h.ended_at IS NULL AND a.state <> 'release_failed' GROUP BY k.gpu_model, a.project_id
 """
 SET = """
 INSERT INTO gpu_quotas (id, org_id, project_id, gpu_model, gpus, set_by) VALUES ($1, $2, $3, $4, $5, $6)

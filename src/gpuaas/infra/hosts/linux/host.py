@@ -16,7 +16,7 @@ from gpuaas.infra.hosts.linux.layout import Layout
 from gpuaas.infra.hosts.linux.metrics import gpu_metrics, host_metrics
 from gpuaas.infra.hosts.linux.nvml import LIBRARY, Card, Nvml, open_nvml
 from gpuaas.infra.hosts.linux.proving import Proofs, Prover
-from gpuaas.infra.hosts.linux.sanitising import RESET_SECONDS, memory_cleaning, reset_cleaning
+from gpuaas.infra.hosts.linux.sanitising import RESET_SECONDS, memory_cleaning, missing_cleaning, reset_cleaning
 from gpuaas.ports.host import HostFailed, PhaseTeller
 
 MOST_FAULTS_TOLD = 64
@@ -113,7 +113,12 @@ class LinuxHost:
             raise HostFailed("reimage_unsupported", "this host cannot install itself anew")
         cleanings: list[Cleaning] = []
         self._require_free(serials)
-        for gpu in await self._known(serials):
+        gpus = {gpu.serial: gpu for gpu in (await self.inspect()).gpus} if serials else {}
+        for serial in serials:
+            gpu = gpus.get(serial)
+            if gpu is None:  # gone, which is no reason not to clean its siblings
+                cleanings.append(missing_cleaning(serial))
+                continue
             await tell("clearing", gpu.serial)
             cleanings.append(await memory_cleaning(gpu, self._prover.clear))
             await tell("resetting", gpu.serial)

@@ -28,6 +28,17 @@ async def memory_cleaning(gpu: Gpu, clear: MemoryClear) -> Cleaning:
         return _cleaning(gpu, CleaningMethod.MEMORY_CLEARED, clean=False, evidence=str(failure))
 
 
+def missing_cleaning(serial: str) -> Cleaning:
+    """Of a GPU that is not there nothing can be shown."""
+    return Cleaning(
+        target=serial,
+        method=CleaningMethod.MEMORY_CLEARED,
+        clean=False,
+        evidence="there is no such GPU on this host",
+        at=clock.now(),
+    )
+
+
 def reset_cleaning(layout: Layout, gpu: Gpu, path: str = PATH) -> Cleaning:
     """Function-level reset: by the kernel where the device is free, by the vendor's tool where its driver has it."""
     device = layout.sys / "bus/pci/devices" / gpu.address
