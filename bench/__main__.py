@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from bench import accrual, agents, api, flows, placement, relay, start
+from bench import accrual, agents, api, flows, ledger, placement, relay, start
 from bench.figures import Figure, table
 
 GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
@@ -12,6 +12,7 @@ GROUPS: dict[str, Callable[[str | None], list[Figure]]] = {
     "agents": agents.run,
     "api": api.run,
     "flows": flows.run,
+    "ledger": ledger.run,
     "placement": placement.run,
     "relay": relay.run,
     "start": start.run,

@@ -85,7 +85,7 @@ def _load(ports: list[int], connections: int, request: bytes) -> list[float]:
     return rates
 
 
-def pgbench_per_second(stage: Stage, script: str, clients: int) -> float:
+def pgbench_per_second(stage: Stage, script: str, clients: int, *, org: str = "") -> float:
     path = stage.home / "script.sql"
     path.write_text(script)
     parts = urlsplit(stage.app_url)
@@ -118,7 +118,7 @@ def pgbench_per_second(stage: Stage, script: str, clients: int) -> float:
         env={
             "PGPASSWORD": parts.password or "",
             "LC_ALL": "C",
-            "PGOPTIONS": f"-c app.org_id={stage.org_id} -c app.actor_id={stage.account_id}",
+            "PGOPTIONS": f"-c app.org_id={org or stage.org_id} -c app.actor_id={stage.account_id}",
             "LD_LIBRARY_PATH": str(postgres_binaries().directory / "lib"),
         },
     )

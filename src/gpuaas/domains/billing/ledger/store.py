@@ -86,6 +86,7 @@ def _said() -> Iterator[None]:
 
 
 async def post(tx: Tx, wanted: Posting) -> Posted:
+    legs = dict(sorted(wanted.legs.items(), key=lambda leg: leg[0] is not AccountKind.TENANT))  # its own comes first
     with _said():
         row = await tx.row(
             POST,
@@ -93,8 +94,8 @@ async def post(tx: Tx, wanted: Posting) -> Posted:
             wanted.key,
             wanted.org_id,
             wanted.currency,
-            list(wanted.legs),
-            list(wanted.legs.values()),
+            list(legs),
+            list(legs.values()),
             wanted.subject_id,
             wanted.reason,
             wanted.reverses_id,
