@@ -417,6 +417,21 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.ledger_leg(org uuid, leg_kind text, leg_currency text, free_shard smallint) RETURNS public.ledger_entries
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    account uuid := ledger_account(org, leg_kind, leg_currency, CASE WHEN org IS NULL THEN free_shard ELSE 0 END::smallint);
+    head ledger_entries := ledger_head(account);
+
+BEGIN
+    head.account_id := account;
+    head.number := coalesce(head.number, 0);
+    head.balance_micros := coalesce(head.balance_micros, 0);
+    RETURN head;
+
+END $$;
+
 CREATE FUNCTION public.ledger_link(so_far bytea, before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) RETURNS bytea
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN public.ledger_hash(COALESCE(so_far, before), body, account_id, number, amount, balance);
@@ -432,65 +447,64 @@ CREATE FUNCTION public.ledger_post(posted_kind text, posted_key text, org uuid, 
 #variable_conflict use_column
 DECLARE
     size integer := cardinality(legs);
-    total numeric := 0;
+    total numeric := amounts[1] + amounts[2];
     recent uuid := uuidv7(interval '-2 days');
     free_shard smallint;
-    leg record;
-    accounts uuid[];
-    numbers bigint[];
-    balances bigint[];
-    hashes bytea[];
-    tenant integer;
+    one_id uuid;
+    one_number bigint;
+    one_balance bigint;
+    one_hash bytea;
+    two_id uuid;
+    two_number bigint;
+    two_balance bigint;
+    two_hash bytea;
+    others ledger_entries[];
+    other ledger_entries;
     spare bigint;
     newest uuid;
-    new_id uuid;
+    new_id uuid := uuidv7();
     new_at timestamptz;
     body bytea;
 
 BEGIN
-    IF size IS NULL OR size NOT BETWEEN 2 AND 16 OR size <> cardinality(amounts) OR 0 = ANY(amounts) THEN
-        RAISE EXCEPTION 'a transaction has 2 to 16 legs' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
-    END IF;
-    PERFORM ledger_words(posted_kind, posted_key, why, who, correlation);
-    PERFORM ledger_enter(org);
-    FOR i IN 1..size LOOP
-        IF legs[i] = 'tenant' THEN
-            SELECT a.id, a.floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
-            FROM ledger_accounts a LEFT JOIN LATERAL (
-                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
-                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
-            WHERE a.org_id = org AND a.kind = 'tenant' AND a.currency = posted_currency AND a.shard = 0;
-            tenant := i;
-        ELSE
-            free_shard := coalesce(free_shard, ledger_shard());
-            SELECT a.id, 0 AS floor_micros, h.number, h.balance_micros, h.hash, h.transaction_id INTO leg
-            FROM ledger_accounts a LEFT JOIN LATERAL (
-                SELECT * FROM ledger_entries e WHERE e.account_id = a.id AND e.transaction_id >= recent
-                ORDER BY e.transaction_id DESC LIMIT 1) AS h ON true
-            WHERE a.org_id IS NULL AND a.kind = legs[i] AND a.currency = posted_currency AND a.shard = free_shard;
-        END IF;
-        IF leg.number IS NULL THEN -- of an account that is new, or was still for a month
-            accounts[i] := ledger_account(CASE WHEN i = tenant THEN org END, legs[i], posted_currency,
-                                          CASE WHEN i = tenant THEN 0 ELSE free_shard END::smallint);
-            SELECT accounts[i] AS id, (SELECT floor_micros FROM ledger_accounts a WHERE a.id = accounts[i]) AS floor_micros,
-                   h.number, h.balance_micros, h.hash, h.transaction_id INTO leg FROM ledger_head(accounts[i]) AS h;
-        END IF;
+    FOR i IN 3..size LOOP
         total := total + amounts[i];
-        accounts[i] := leg.id;
-        numbers[i] := coalesce(leg.number, 0) + 1;
-        balances[i] := coalesce(leg.balance_micros, 0) + amounts[i];
-        hashes[i] := leg.hash;
-        newest := greatest(newest, leg.transaction_id);
-        IF i = tenant AND amounts[i] < 0 AND posted_kind <> 'usage' THEN
-            spare := balances[i] - leg.floor_micros - ledger_held(leg.id);
-        END IF;
     END LOOP;
-    IF total IS DISTINCT FROM 0 OR (tenant IS NULL) <> (org IS NULL) THEN
-        RAISE EXCEPTION 'the legs do not sum to zero, or are not of the organisation'
+    IF (size BETWEEN 2 AND 16 AND size = cardinality(amounts) AND total = 0 AND 0 <> ALL(amounts)
+        AND (legs[1] = 'tenant') = (org IS NOT NULL) AND 'tenant' <> ALL(legs[2:])) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a transaction has 2 to 16 legs that sum to zero, that of its organisation first'
             USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_legs';
     END IF;
-    new_id := uuidv7();
-    IF new_id <= newest THEN -- the clock stepped back
+    PERFORM ledger_words(posted_kind, posted_key, why, who, correlation), ledger_enter(org);
+    free_shard := ledger_shard();
+    SELECT t.id, th.number, th.balance_micros, th.hash, p.id, ph.number, ph.balance_micros, ph.hash,
+           greatest(th.transaction_id, ph.transaction_id),
+           CASE WHEN amounts[1] < 0 AND posted_kind <> 'usage' THEN th.balance_micros + amounts[1] - t.floor_micros END
+    INTO one_id, one_number, one_balance, one_hash, two_id, two_number, two_balance, two_hash, newest, spare
+    FROM ledger_accounts t
+    CROSS JOIN ledger_accounts p
+    LEFT JOIN LATERAL (SELECT * FROM ledger_entries e WHERE e.account_id = t.id AND e.transaction_id >= recent
+                       ORDER BY e.transaction_id DESC LIMIT 1) AS th ON true
+    LEFT JOIN LATERAL (SELECT * FROM ledger_entries e WHERE e.account_id = p.id AND e.transaction_id >= recent
+                       ORDER BY e.transaction_id DESC LIMIT 1) AS ph ON true
+    WHERE t.org_id = org AND t.kind = 'tenant' AND t.currency = posted_currency AND t.shard = 0
+      AND p.org_id IS NULL AND p.kind = legs[2] AND p.currency = posted_currency AND p.shard = free_shard;
+    IF one_number IS NULL OR two_number IS NULL THEN -- of an account that is new, was still for days, or no organisation's
+        SELECT l.account_id, l.number, l.balance_micros, l.hash, l.transaction_id
+        INTO one_id, one_number, one_balance, one_hash, newest
+        FROM ledger_leg(org, legs[1], posted_currency, free_shard) AS l;
+        SELECT l.account_id, l.number, l.balance_micros, l.hash, greatest(newest, l.transaction_id)
+        INTO two_id, two_number, two_balance, two_hash, newest
+        FROM ledger_leg(NULL, legs[2], posted_currency, free_shard) AS l;
+        IF amounts[1] < 0 AND legs[1] = 'tenant' AND posted_kind <> 'usage' THEN
+            spare := one_balance + amounts[1] - (SELECT floor_micros FROM ledger_accounts WHERE id = one_id);
+        END IF;
+    END IF;
+    FOR i IN 3..size LOOP
+        others[i] := ledger_leg(NULL, legs[i], posted_currency, free_shard);
+        newest := greatest(newest, (others[i]).transaction_id);
+    END LOOP;
+    IF new_id <= newest THEN -- made while it waited for its turn, or the clock stepped back
         new_id := uuidv7(ledger_shift(newest));
     END IF;
     INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
@@ -498,9 +512,12 @@ BEGIN
         RETURN QUERY SELECT * FROM ledger_replay(posted_kind, posted_key, org, posted_currency, legs, amounts, reverses);
         RETURN;
     END IF;
-    IF spare < 0 THEN
-        RAISE EXCEPTION 'the balance does not allow it' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
-            DETAIL = (spare - amounts[tenant])::text;
+    IF spare IS NOT NULL THEN
+        spare := spare - ledger_held(one_id);
+        IF spare < 0 THEN
+            RAISE EXCEPTION 'the balance does not allow it' USING ERRCODE = 'check_violation',
+                CONSTRAINT = 'ledger_floor', DETAIL = (spare - amounts[1])::text;
+        END IF;
     END IF;
     new_at := uuid_extract_timestamp(new_id);
     body := ledger_body(new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who,
@@ -508,17 +525,22 @@ BEGIN
     INSERT INTO ledger_transactions (id, at, kind, key, org_id, currency, subject_id, reason, reverses_id, actor,
                                      correlation_id)
     VALUES (new_id, new_at, posted_kind, posted_key, org, posted_currency, subject, why, reverses, who, correlation);
-    FOR i IN 1..size LOOP
-        hashes[i] := ledger_hash(hashes[i], body, accounts[i], numbers[i], amounts[i], balances[i]);
-    END LOOP;
     INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
-    VALUES (accounts[1], new_id, CASE WHEN tenant = 1 THEN org END, numbers[1], amounts[1], balances[1], hashes[1]),
-           (accounts[2], new_id, CASE WHEN tenant = 2 THEN org END, numbers[2], amounts[2], balances[2], hashes[2]);
+    VALUES (one_id, new_id, org, one_number + 1, amounts[1], one_balance + amounts[1],
+            ledger_hash(one_hash, body, one_id, one_number + 1, amounts[1], one_balance + amounts[1])),
+           (two_id, new_id, NULL, two_number + 1, amounts[2], two_balance + amounts[2],
+            ledger_hash(two_hash, body, two_id, two_number + 1, amounts[2], two_balance + amounts[2]));
     FOR i IN 3..size LOOP
+        other := others[i];
         INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_micros, balance_micros, hash)
-        VALUES (accounts[i], new_id, CASE WHEN tenant = i THEN org END, numbers[i], amounts[i], balances[i], hashes[i]);
+        VALUES (other.account_id, new_id, NULL, other.number + 1, amounts[i], other.balance_micros + amounts[i],
+                ledger_hash(other.hash, body, other.account_id, other.number + 1, amounts[i],
+                            other.balance_micros + amounts[i]));
     END LOOP;
-    RETURN QUERY SELECT new_id, balances[tenant], false;
+    transaction_id := new_id;
+    balance_micros := CASE WHEN org IS NOT NULL THEN one_balance + amounts[1] END;
+    replayed := false;
+    RETURN NEXT;
 
 END $$;
 
@@ -654,7 +676,8 @@ BEGIN
         RAISE EXCEPTION 'nothing that can be reversed' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_reversible';
     END IF;
     RETURN QUERY SELECT p.* FROM (
-        SELECT array_agg(a.kind ORDER BY a.kind) AS kinds, array_agg(-e.amount_micros ORDER BY a.kind) AS amounts
+        SELECT array_agg(a.kind ORDER BY a.kind <> 'tenant', a.kind) AS kinds,
+               array_agg(-e.amount_micros ORDER BY a.kind <> 'tenant', a.kind) AS amounts
         FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id WHERE e.transaction_id = reversed
     ) AS legs CROSS JOIN LATERAL ledger_post('reversal', reversed::text, was.org_id, was.currency, legs.kinds, legs.amounts,
                                              was.subject_id, why, reversed, who, correlation) AS p;
@@ -3862,6 +3885,8 @@ GRANT ALL ON FUNCTION public.ledger_hold_void(hold uuid) TO gpuaas_app;
 REVOKE ALL ON FUNCTION public.ledger_holds_expire(most integer) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.ledger_holds_expire(most integer) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_leg(org uuid, leg_kind text, leg_currency text, free_shard smallint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.ledger_link(so_far bytea, before bytea, body bytea, account_id uuid, number bigint, amount bigint, balance bigint) FROM PUBLIC;
 
