@@ -1,0 +1,48 @@
+"""How an organisation stands with its money over HTTP: the ladder from good to released, and what stops it."""
+
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from gpuaas.contracts.http.base import Response
+
+
+class Rung(StrEnum):
+    """From `empty` on, each lasts for as long as a policy says, and the next one follows. Money leads back at once."""
+
+    GOOD = "good"
+    LOW = "low"
+    """What it has lasts for less than billing.low_runway_hours."""
+    EMPTY = "empty"
+    """Nothing is left: no new allocations; after billing.stop_minutes what runs is stopped."""
+    STOPPED = "stopped"
+    """What ran is stopped and kept; after billing.grace_hours it is released."""
+    RELEASED = "released"
+
+
+class StandingView(Response, frozen=True, kw_only=True):
+    currency: str
+    rung: Rung
+    since: datetime
+    next_rung: Rung | None
+    """What follows at `due_at`, unless money comes."""
+    due_at: datetime | None
+    paused_until: datetime | None
+    """An operator stopped the ladder until then."""
+    balance_micros: int
+    unposted_micros: int
+    """Used, and not charged yet."""
+    credit_line_micros: int
+    spendable_micros: int
+    """Balance and credit line, less what is not charged yet. What is set aside counts: it is for what runs."""
+    burn_micros_per_hour: int
+    runway_seconds: int | None
+    """For how long that lasts at what runs now; null: nothing runs."""
+    advice: str
+    """What happens next, and how to stop it."""
+
+
+class StandingsView(Response, frozen=True, kw_only=True):
+    org_id: UUID
+    standings: list[StandingView]
+    """Of each currency in which something was paid or used; of the usual one in any case."""
