@@ -463,5 +463,6 @@ from tests.every import (  # noqa: E402 # the fleet's, in files of their own tha
     orphan_examples,  # noqa: F401 # declares its examples
     pki_examples,  # noqa: F401 # declares its examples
     quota_examples,  # noqa: F401 # declares its examples
+    sealing_examples,  # noqa: F401 # declares its examples
     usage_examples,  # noqa: F401 # declares its examples
 )

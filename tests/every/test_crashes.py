@@ -169,6 +169,7 @@ async def test_every_change_killed_before_its_commit_has_not_happened_and_happen
 # Policies take turns on one number, and what needs the nodes' authority on that authority.
 _TAKE_TURNS = {
     "ca_rotate",
+    "data_key_rotate",
     "policy_unset",
     "policy_org_set",
     "policy_org_unset",

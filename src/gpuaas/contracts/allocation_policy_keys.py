@@ -125,6 +125,16 @@ ALLOCATION_KEYS: tuple[PolicyKey, ...] = (
             "After how long GPUs used count half in the fair share of the queue.",
         )
     ),
+    of_platform(
+        number(
+            "security.data_key_days",
+            90,
+            (1, 3_650),
+            "days",
+            Stricter.LOWER,
+            "After how long the key that seals sensitive fields is replaced, and all of them are sealed anew.",
+        )
+    ),
     number("quota.gpus", 64, (0, 1_000_000), "GPUs", Stricter.LOWER, "How many GPUs may be held at once."),
     number(
         "quota.allocations", 200, (0, 100_000), "allocations", Stricter.LOWER, "How many allocations may live at once."

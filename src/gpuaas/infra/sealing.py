@@ -43,6 +43,10 @@ class FieldSealer:
         await data_keys.retire(tx)
         return (await self._create(tx))[0]
 
+    async def is_older(self, tx: Tx, days: int) -> bool:
+        """Whether there is a current key, and it has served for so long."""
+        return await data_keys.current_is_older(tx, days)
+
     async def current_id(self, tx: Tx) -> UUID:
         return (await self._current(tx))[0]
 

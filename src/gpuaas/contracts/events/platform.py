@@ -34,6 +34,14 @@ class PlatformRolesChanged(Event, frozen=True, kw_only=True):
     roles: list[PlatformRole]
 
 
+class DataKeyRotated(Event, frozen=True, kw_only=True):
+    """Sensitive fields are sealed with a new key from now on."""
+
+    NAME = "platform.data_key_rotated"
+    STREAM = Stream.PLATFORM
+    key_id: UUID
+
+
 class OrgCreated(Event, frozen=True, kw_only=True):
     NAME = "org.created"
     STREAM = Stream.PLATFORM

@@ -10,6 +10,7 @@ from gpuaas.contracts.http.sessions import CredentialRevoke
 from gpuaas.processes.cli.commands import (
     flows,
     ops_books,
+    ops_data_keys,
     ops_dead_letters,
     ops_faults,
     ops_fleet,
@@ -31,6 +32,7 @@ GROUP.children |= ops_fleet.GROUP.children
 GROUP.children["flows"] = flows.GROUP
 GROUP.children["orphans"] = ops_orphans.GROUP
 GROUP.children["faults"] = ops_faults.GROUP
+GROUP.children["data-keys"] = ops_data_keys.GROUP
 GROUP.children["books"] = ops_books.GROUP
 
 
