@@ -6,7 +6,7 @@ from typing import Any
 
 import uvloop
 
-from gpuaas.processes.api.server import listen, make_server, serve
+from gpuaas.infra.http.server import listen, make_server, serve
 
 
 def main() -> None:

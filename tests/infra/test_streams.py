@@ -14,9 +14,9 @@ from gpuaas.infra.http.app import App
 from gpuaas.infra.http.context import PublicContext
 from gpuaas.infra.http.operation import Lane, Registry, Stream, operation
 from gpuaas.infra.http.pipeline import Edge
+from gpuaas.infra.http.server import listen, make_server, serve
 from gpuaas.infra.postgres.database import Database
 from gpuaas.kit.parts import Parts
-from gpuaas.processes.api.server import listen, make_server, serve
 
 registry = Registry()
 

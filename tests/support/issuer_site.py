@@ -23,6 +23,7 @@ from gpuaas.domains.issuer.provider import AUDIENCE, Issuer
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
+from gpuaas.infra.http.server import listen, make_server, serve
 from gpuaas.infra.oidc.keys import KeyCache
 from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
@@ -33,7 +34,6 @@ from gpuaas.kit.ids import new_id
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import SERVICE_KEY_PREFIX, MasterKey, new_token, token_hash
 from gpuaas.ports.policy import PolicyReader
-from gpuaas.processes.api.server import listen, make_server, serve
 
 CALLBACK = "http://127.0.0.1:45678/callback"
 PASSWORD = "four-quiet-otters-skate"

@@ -25,6 +25,7 @@ import pytest
 from gpuaas.contracts.policy_keys import POLICY_KEYS
 from gpuaas.contracts.tokens import ACCESS_TOKEN_TYPE
 from gpuaas.infra.embedded.ports import free_port
+from gpuaas.infra.http.server import listen, make_server, serve
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight
 from gpuaas.infra.signing import Purpose, Signer, SigningKeys
@@ -33,7 +34,6 @@ from gpuaas.kit.ids import new_id
 from gpuaas.kit.secrets import MasterKey
 from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
-from gpuaas.processes.api.server import listen, make_server, serve
 from gpuaas.processes.settings import PREFIX, Settings
 from tests.support.servers import DatabaseUrls
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gpuaas.processes.api.server import GATHERED_BYTES, GATHERED_WRITES, Gathered
+from gpuaas.infra.http.server import GATHERED_BYTES, GATHERED_WRITES, Gathered
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from gpuaas.infra.ca.tls import ChangingTls
 from gpuaas.infra.http.app import App
 from gpuaas.infra.http.operation import REGISTRY
 from gpuaas.infra.http.pipeline import Edge
+from gpuaas.infra.http.server import AgentProtocol, QuietServer, serve
 from gpuaas.infra.postgres.tx import PLATFORM, Sight
 from gpuaas.kit import clock, log
-from gpuaas.processes.api.server import AgentProtocol, QuietServer, serve
 
 LOOK_SECONDS = 0.6
 REVOKED_SECONDS = 10

@@ -10,11 +10,11 @@ import uvloop
 
 from gpuaas.domains.nodes.claims.service import TaskWaiters
 from gpuaas.infra.http.app import App
+from gpuaas.infra.http.server import listen, make_server, serve
 from gpuaas.kit import log, trace
 from gpuaas.ports.objects import ObjectsAway
 from gpuaas.processes.api.agents import serve_agents
 from gpuaas.processes.api.assembly import assemble
-from gpuaas.processes.api.server import listen, make_server, serve
 from gpuaas.processes.settings import Settings, SettingsError, load_settings
 
 
