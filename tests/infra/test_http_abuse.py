@@ -13,8 +13,8 @@ import pytest
 
 from gpuaas.contracts.error_codes import CATALOGUE, Code
 from gpuaas.infra.http import request as http_request
+from gpuaas.infra.http import server
 from gpuaas.kit.ids import new_id
-from gpuaas.processes.api import server
 from tests.every.asking import Asking
 from tests.every.conftest import asking
 from tests.every.world import Setting, make_setting
