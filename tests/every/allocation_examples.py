@@ -3,6 +3,7 @@
 from uuid import UUID
 
 from tests.every.allocation_world import put_allocation, put_certificate, put_flow
+from tests.every.billing_world import put_money
 from tests.every.examples import REASON, Example, Stage, example, plain
 from tests.every.fleet_world import put_sku
 from tests.every.world import ssh_public_key
@@ -21,6 +22,7 @@ async def _one(stage: Stage, state: str = "active") -> dict[str, UUID]:
 @example
 async def allocation_create(stage: Stage) -> Example:
     """Nothing of the SKU is there: it waits."""
+    await put_money(stage.setting)
     body = {
         "sku_id": str(await put_sku(stage.setting)),
         "if_full": "queue",

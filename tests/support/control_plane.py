@@ -14,6 +14,7 @@ import asyncpg
 from gpuaas.infra.embedded.ports import free_port
 from gpuaas.kit.ids import new_id
 from tests.support.live import ApiProcess, make_settings, mint_for, open_rates
+from tests.support.money import given_by_sql
 from tests.support.programs import ProgramProcess
 from tests.support.servers import DatabaseUrls
 from tests.support.terminal import Terminal
@@ -50,6 +51,13 @@ class ControlPlane:
 
     async def node(self, name: str) -> Any:
         return (await self.operator.run("nodes", "show", name, "-o", "json")).json
+
+    async def fund(self, org_id: str) -> None:
+        connection = await asyncpg.connect(self.database.superuser)
+        try:
+            await given_by_sql(connection, org_id)
+        finally:
+            await connection.close()
 
     async def asked(self, sql: str, *arguments: Any) -> list[Any]:
         connection = await asyncpg.connect(self.database.superuser)

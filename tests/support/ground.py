@@ -42,6 +42,7 @@ from gpuaas.processes.agent.leases import Leases
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.tasks import Asked, Tools, perform
 from tests.support.fleet import EVERYTHING, Agent, Fleet, fleet_of
+from tests.support.money import given
 from tests.support.people import Person, found
 
 SSH_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB6Ds2tBT9XT0y6Vu9hsN9l8ZC5MRmZ8xqHvGJ6Qe1yz"
@@ -280,6 +281,7 @@ async def ground_of(db: Database, *, machines: int = 1, master: MasterKey | None
             sku = await fleet.city.made(fleet.admin, "/skus", {"name": f"bare-{new_id().hex[-8:]}", **BAREMETAL})
             owner = await fleet.city.person("owner")
             org_id = await fleet.city.org(owner)
+            await given(db, org_id)
             project = await fleet.city.made(owner, f"/orgs/{org_id}/projects", {"name": "training"})
             made = Ground(fleet, Path(directory), UUID(sku["id"]), owner, UUID(org_id), UUID(project["id"]))
             for _ in range(machines):

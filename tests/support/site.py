@@ -68,6 +68,7 @@ class Site:
     async def settle(self, sku: dict[str, Any]) -> None:
         """A tenant, and what he can ask for."""
         org = await self.made("/orgs", {"name": f"acme-{new_id().hex[-12:]}"})
+        await self.plane.fund(org["id"])
         project = await self.made(f"/orgs/{org['id']}/projects", {"name": "training"})
         self.project = f"/projects/{project['id']}/allocations"
         self.sku_id = (await self.made("/skus", {"name": f"sku-{new_id().hex[-12:]}", **sku}))["id"]

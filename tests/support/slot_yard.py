@@ -19,6 +19,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, decode
 from gpuaas.kit import clock
 from gpuaas.kit.ids import AllocationId, NodeId, OrgId, ProjectId, SkuId, SlotId, new_id
+from tests.support.money import given_by_sql
 
 EVERYTHING = Sight(PLATFORM)
 LEASE = 15
@@ -113,6 +114,7 @@ class Yard:
         await self.sql.execute(
             "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, 'p', 'P')", project_id, org_id
         )
+        await given_by_sql(self.sql, org_id)
         return Tenant(org_id, project_id)
 
     async def allocation(

@@ -22,6 +22,7 @@ from gpuaas.kit.secrets import MasterKey
 from tests.every.world import ssh_public_key
 from tests.support.ground import Ground, ground_of
 from tests.support.live import LiveApi
+from tests.support.money import given
 from tests.support.terminal import GPUAAS, SECONDS, Terminal
 
 NOBODY = "http://127.0.0.1:1"
@@ -66,13 +67,18 @@ def sku(grounds: Ground) -> str:
 
 
 @pytest.fixture
-async def tenant(ada: Terminal, tmp_path: Path) -> Terminal:
-    """Somebody with one project and an SSH key; neither has to be named."""
+async def tenant(ada: Terminal, tmp_path: Path, db: Database) -> Terminal:
+    """Somebody with money, one project and an SSH key; nothing of it has to be named."""
+    await given(db, await org_of(ada))
     await ada.good("projects", "create", "training")
     if not await ada.rows("keys", "list"):
         (tmp_path / "key.pub").write_text(ssh_public_key() + " ada@laptop\n")
         await ada.good("keys", "add", str(tmp_path / "key.pub"))
     return ada
+
+
+async def org_of(terminal: Terminal) -> str:
+    return str((await terminal.run("orgs", "show", "-o", "json")).json["id"])
 
 
 def fresh(word: str) -> str:
@@ -277,6 +283,7 @@ async def on_a_terminal(tenant: Terminal, *words: str, answer: str = "") -> str:
 async def test_an_operator_sees_all_of_them_and_can_force_one_and_look_at_flows(
     admin: Terminal, working: Ground, sku: str, tmp_path: Path
 ):
+    await given(working.db, await org_of(admin))
     await admin.good("projects", "create", "training")
     (tmp_path / "key.pub").write_text(ssh_public_key())
     name = fresh("mine")

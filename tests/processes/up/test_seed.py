@@ -55,6 +55,8 @@ async def test_there_is_an_admin_of_the_platform_and_an_owner_with_an_organisati
         JOIN users u ON u.id = m.user_id JOIN projects p ON p.org_id = o.id
     """
     assert await rows(urls, owned) == [("demo", "owner", "first-project", "owner@demo.example")]
+    given = "SELECT o.name, e.balance_micros FROM ledger_entries e JOIN orgs o ON o.id = e.org_id"
+    assert await rows(urls, given) == [("demo", 1_000_000_000)]
 
 
 async def test_each_password_opens_its_login_at_the_built_in_issuer(urls):
@@ -74,7 +76,8 @@ async def test_each_password_opens_its_login_at_the_built_in_issuer(urls):
 
 async def test_seeding_again_changes_nothing(urls):
     await seed(settings(urls), [ADMIN, OWNER])
-    everything = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM orgs), (SELECT count(*) FROM outbox)"
+    everything = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM orgs), (SELECT count(*) FROM outbox), "
+    everything += "(SELECT count(*) FROM ledger_entries)"
     before = await rows(urls, everything)
     await seed(settings(urls), [ADMIN, OWNER])
     assert await rows(urls, everything) == before

@@ -20,12 +20,15 @@ from gpuaas.processes.up.errors import UpError
 
 if TYPE_CHECKING:
     from gpuaas.infra.postgres.tx import Tx
+    from gpuaas.kit.ids import OrgId
 
 PLATFORM_ADMIN, TENANT_OWNER = "platform_admin", "tenant_owner"
 
 _WANTED = ((PLATFORM_ADMIN, "admin@demo.example"), (TENANT_OWNER, "owner@demo.example"))
 _ORG_NAME = "demo"
 _PASSWORD_BYTES = 12
+_GIFT_MICROS = 1_000_000_000
+"""1,000.00: so that GPUs can be asked for at once."""
 
 
 @dataclass(frozen=True)
@@ -100,5 +103,18 @@ async def _seed_one(tx: Tx, issuer: str, login: Login, org_name: str, ssh_key: s
         wanted = ProjectCreate(name="first-project", title="First project")
         await project_create(tx, org.id, wanted, max_projects=1)
         await tx.enter_platform()
+        await _give(tx, org.id)
         if ssh_key:
             await ssh_key_add(tx, user.id, SshKeyAdd(public_key=ssh_key, name="demo"), max_keys=1)
+
+
+async def _give(tx: Tx, org_id: OrgId) -> None:
+    from gpuaas.contracts.http.billing import AccountKind, PostingKind
+    from gpuaas.domains.billing.ledger import service as ledger
+    from gpuaas.domains.billing.ledger.models import Posting, between
+
+    legs = between(_GIFT_MICROS, AccountKind.CREDITS)
+    reason = "to try it out: this is the demo"
+    await ledger.post(
+        tx, Posting(kind=PostingKind.CREDIT, key=f"demo:{org_id}", org_id=org_id, legs=legs, reason=reason)
+    )
