@@ -53,7 +53,10 @@ class AdjustmentState(StrEnum):
 Amount = Annotated[
     int,
     msgspec.Meta(
-        ge=-MAX_MICROS, le=MAX_MICROS, description="Millionths of the currency; below zero, it is taken away."
+        ge=-MAX_MICROS,
+        le=MAX_MICROS,
+        description="Millionths of the currency; below zero, it is taken away.",
+        extra_json_schema={"not": {"const": 0}},  # its verb refuses it: a type has no word for that
     ),
 ]
 CreditLine = Annotated[int, msgspec.Meta(ge=0, le=MAX_MICROS, description="Millionths of the currency.")]
