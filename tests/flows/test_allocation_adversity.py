@@ -13,7 +13,7 @@ import pytest
 from gpuaas.contracts.http.allocations import AllocationState, Isolation
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.contracts.tasks.base import TASK_TYPES, Order
-from gpuaas.contracts.tasks.catalogue import SlotLease
+from gpuaas.contracts.tasks.catalogue import Leftovers, SlotLease
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.certificates import service as certificates
 from gpuaas.domains.allocations.lifetime import handlers
@@ -417,3 +417,22 @@ async def test_a_release_we_cannot_prove_takes_nothing_from_its_tenants_quota(gr
     async with ground.db.transaction(EVERYTHING, "test") as tx:
         await allocations.release_again(tx, made.id)
     await ground.run()
+
+
+async def test_what_is_left_of_an_account_keeps_it_from_being_released(ground: Ground, machine: Machine) -> None:
+    made = await ground.active(2)
+    left = msgspec.to_builtins(Leftovers(processes=1, files=0, timers=0, ipc=0, sessions=0))
+    lying = liar(ground, machine, user_revoke=lambda task: {"existed": True, "ended_processes": 0, "left": left})
+    await ground.release(made.id)
+    await ground.run()
+    failed = await ground.read(made.id)
+    assert failed.state is AllocationState.RELEASE_FAILED
+    assert "processes" in (await ground.flow(made.id, FlowKind.ALLOCATION_RELEASE)).error
+    assert [(row["state"], row["sick"]) for row in await held(ground, made.id)] == [("held", True)] * 2
+
+    lying.lies.clear()
+    async with ground.db.transaction(EVERYTHING, "test") as tx:
+        await allocations.release_again(tx, made.id)
+    await ground.run()
+    assert (await ground.read(made.id)).state is AllocationState.RELEASED
+    assert await ground.leftovers() == []

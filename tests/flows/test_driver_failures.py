@@ -17,6 +17,7 @@ from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.contracts.simulation import Point
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.certificates import service as certificates
+from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.flows.catalogue import FLOWS
 from gpuaas.flows.story import Flow
 from gpuaas.infra.postgres.database import Database
@@ -265,3 +266,31 @@ async def test_cancelled_while_it_is_made_ready_it_leaves_nothing(ground: Ground
     async with ground.db.read(EVERYTHING) as tx:
         open_tasks = "SELECT count(*) FROM tasks WHERE node_id = $1 AND ended_at IS NULL"
         assert await tx.value(open_tasks, machine.id) == 0
+
+
+async def test_a_node_that_is_not_sold_any_more_at_that_moment_fails_it_and_its_gpus_are_free(
+    ground: Ground, machine: Machine
+) -> None:
+    made = await ground.reserve(2)
+    async with ground.db.transaction(EVERYTHING, "test") as tx:
+        assert await registry.node_quarantine(tx, machine.id, "test", "just now")
+    await ground.run()
+    ended = await ground.read(made.id)
+    assert (ended.state, ended.failure_code) == (AllocationState.FAILED, "node_not_ready")
+    assert [(row["state"], row["sick"]) for row in await held(ground, made.id)] == [("unused", False)] * 2
+    assert await machine.host.accounts() == []
+    assert await ground.leftovers() == []
+
+
+async def test_a_gpu_that_fails_its_check_after_the_cleaning_is_in_quarantine_and_the_others_are_free(
+    ground: Ground, machine: Machine
+) -> None:
+    made = await ground.active(2)
+    first, second = await held(ground, made.id)
+    machine.host.fail_health(first["gpu_index"])
+    await ground.release(made.id)
+    await ground.run()
+    assert (await ground.read(made.id)).state is AllocationState.RELEASED
+    after = {row["serial"]: (row["state"], row["sick"]) for row in await held(ground, made.id)}
+    assert after == {first["serial"]: ("quarantined", True), second["serial"]: ("clean", False)}
+    assert await ground.leftovers() == []
