@@ -6,7 +6,7 @@ asked for. A verb that cannot prove its end says so by raising HostFailed."""
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult
+from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult, SuspendResult
 from gpuaas.contracts.tasks.topology import GpuFault, HostHealth, Topology
 
 PhaseTeller = Callable[[str, str], Awaitable[None]]
@@ -48,6 +48,10 @@ class Host(Protocol):
     ) -> AccountResult: ...
 
     async def revoke(self, login: str, *, tell: PhaseTeller) -> RevokeResult: ...
+
+    async def suspend(self, login: str, *, tell: PhaseTeller) -> SuspendResult:
+        """No way in, and nothing of it runs; its home stays, and so does what it was given. `provision` opens it."""
+        ...
 
     async def drain(self, *, drained: bool) -> None:
         """Refuse, or allow again, logins of ours."""

@@ -19,6 +19,8 @@ async def main(verb: str, login: str, key: str, first_uid: str, last_uid: str, s
     accounts = Accounts(Layout(uids=uids), Path(state), Terms(processes=200))
     if verb == "provision":
         await accounts.provision(login, [key], [], tell)
+    elif verb == "suspend":
+        await accounts.suspend(login, tell)
     else:
         await accounts.revoke(login, tell)
 

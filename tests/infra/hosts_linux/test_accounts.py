@@ -196,3 +196,64 @@ async def test_an_account_that_is_half_there_is_made_whole(ground: Ground, sshd:
     again = await ground.accounts().provision(login, [sshd.public_key], [], ground.tell)
     assert again.uid == made.uid
     assert sshd.run(login, "id -u").stdout.strip() == str(made.uid)
+
+
+async def test_a_suspended_account_is_closed_and_quiet_and_keeps_what_it_has(ground: Ground, sshd: Sshd) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    made = await accounts.provision(login, [sshd.public_key], ["GPU-1"], ground.tell)
+    assert sshd.run(login, BUSY + "echo mine > kept").stdout.split()[-1] == "ready"
+    ended = await accounts.suspend(login, ground.tell)
+    assert ended.ended_processes >= 3
+    left = machine.remains(made.uid, login)
+    assert "processes" not in left
+    assert "ipc" not in left
+    assert not any("crontabs" in str(path) for path in left["files"])
+    assert Path(made.home, "kept").read_text() == "mine\n"
+    assert Path(f"/tmp/{login}.txt").exists()
+    assert sshd.run(login, "true").returncode != 0
+    assert await accounts.logins() == [login]
+    assert (accounts.holders(), accounts.openers()) == ({"GPU-1": made.uid}, {})
+
+    again = await accounts.provision(login, [sshd.public_key], ["GPU-1"], ground.tell)
+    assert again == made
+    assert sshd.run(login, "cat kept; id -u").stdout.split() == ["mine", str(made.uid)]
+    assert accounts.openers() == {"GPU-1": made.uid}
+
+
+async def test_sshd_without_pam_keeps_the_suspended_out(ground: Ground, tmp_path: Path) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    with machine.sshd(tmp_path, pam=False) as plain:
+        await accounts.provision(login, [plain.public_key], [], ground.tell)
+        await accounts.suspend(login, ground.tell)
+        assert plain.run(login, "true").returncode == 255
+        await accounts.provision(login, [plain.public_key], [], ground.tell)
+        assert plain.run(login, "true").returncode == 0
+
+
+async def test_suspending_twice_and_what_never_was_ends_the_same(ground: Ground) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    await accounts.provision(login, [KEY], [], ground.tell)
+    assert (await accounts.suspend(login, ground.tell)).existed
+    assert (await accounts.suspend(login, ground.tell)).existed
+    assert not (await accounts.suspend(ground.login(), ground.tell)).existed
+    with pytest.raises(HostFailed, match="no login of ours"):
+        await accounts.suspend("root", ground.tell)
+
+
+async def test_a_host_that_is_opened_after_a_drain_opens_no_suspended_account(ground: Ground, sshd: Sshd) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    await accounts.provision(login, [sshd.public_key], [], ground.tell)
+    await accounts.suspend(login, ground.tell)
+    await accounts.drain(drained=True)
+    await accounts.drain(drained=False)
+    expires = next(line for line in machine.names(login) if line.count(":") == 8).split(":")[7]
+    assert (expires, sshd.run(login, "true").returncode) == ("1", 255)
+
+
+async def test_nothing_is_left_of_a_suspended_account_that_is_revoked(ground: Ground, sshd: Sshd) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    made = await accounts.provision(login, [sshd.public_key], [], ground.tell)
+    assert sshd.run(login, BUSY).returncode == 0
+    await accounts.suspend(login, ground.tell)
+    await accounts.revoke(login, ground.tell)
+    assert machine.remains(made.uid, login) == {}

@@ -15,6 +15,8 @@ REPOSITORY = Path(__file__).parents[3]
 MAKING = ["recorded", "account_made", "home_made", "keys_written", "limits_written", "gpus_opened", "proven"]
 TAKING = ["locked", "timers_removed", "processes_ended", "gpus_closed", "files_removed", "account_removed", "proven"]
 
+CLOSING = ["locked", "timers_removed", "processes_ended", "gpus_closed", "keys_removed", "proven"]
+
 
 def killed(ground: Ground, verb: str, login: str, key: str, phase: str) -> None:
     """Run the verb in a process of its own that ends, without a word, when it tells of this phase."""
@@ -27,8 +29,9 @@ def killed(ground: Ground, verb: str, login: str, key: str, phase: str) -> None:
 async def test_every_phase_is_one_that_is_interrupted_here(ground: Ground) -> None:
     login, accounts = ground.login(), ground.accounts()
     await accounts.provision(login, [], [], ground.tell)
+    await accounts.suspend(login, ground.tell)
     await accounts.revoke(login, ground.tell)
-    assert ground.phases == MAKING + TAKING
+    assert ground.phases == MAKING + CLOSING + TAKING
 
 
 @pytest.mark.parametrize("phase", MAKING)
@@ -74,3 +77,35 @@ async def test_what_was_half_taken_away_is_gone_before_it_is_made_anew(ground: G
     killed(ground, "revoke", login, "", "locked")
     await ground.accounts().provision(login, [sshd.public_key], [], ground.tell)
     assert sshd.run(login, "ls -A | grep -v ^.ssh; ls /tmp/$USER.old").stdout == ""
+
+
+@pytest.mark.parametrize("phase", CLOSING)
+async def test_a_suspension_goes_on_after_a_crash_and_the_account_opens_again(
+    ground: Ground, sshd: Sshd, phase: str
+) -> None:
+    login, accounts = ground.login(), ground.accounts()
+    made = await accounts.provision(login, [sshd.public_key], [], ground.tell)
+    busy = "echo mine > kept; setsid sleep 900 </dev/null >/dev/null 2>&1 & ipcmk -M 64; echo '@daily id' | crontab -"
+    assert sshd.run(login, busy).returncode == 0
+    killed(ground, "suspend", login, "", phase)
+    assert sshd.run(login, "true").returncode != 0
+    ended = await ground.accounts().suspend(login, ground.tell)
+    assert ended.existed
+    assert (machine.processes(made.uid), machine.ipc(made.uid)) == ([], [])
+    assert Path(made.home, "kept").read_text() == "mine\n"
+
+    again = await ground.accounts().provision(login, [sshd.public_key], [], ground.tell)
+    assert again == made
+    assert sshd.run(login, "cat kept").stdout == "mine\n"
+
+
+@pytest.mark.parametrize("phase", MAKING)
+async def test_an_account_that_was_half_opened_is_closed_again(ground: Ground, sshd: Sshd, phase: str) -> None:
+    login = ground.login()
+    made = await ground.accounts().provision(login, [sshd.public_key], [], ground.tell)
+    assert sshd.run(login, "echo mine > kept").returncode == 0
+    await ground.accounts().suspend(login, ground.tell)
+    killed(ground, "provision", login, sshd.public_key, phase)
+    await ground.accounts().suspend(login, ground.tell)
+    assert sshd.run(login, "true").returncode != 0
+    assert Path(made.home, "kept").read_text() == "mine\n"

@@ -20,6 +20,7 @@ from gpuaas.contracts.tasks.catalogue import (
     SlotUnlease,
     UserProvision,
     UserRevoke,
+    UserSuspend,
 )
 from gpuaas.infra.hosts.simulated.store import Reality
 from gpuaas.kit.ids import new_id
@@ -61,7 +62,7 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
     gpus = await serials(plane, node_id)
     account = UserProvision(login="gada", ssh_keys=[KEY], gpus=gpus[:2])
     lease = SlotLease(allocation_id=new_id(), serials=gpus[:2])
-    if kind in (UserRevoke, Sanitise):
+    if kind in (UserRevoke, UserSuspend, Sanitise):
         await plane.result(node_id, plane.give(node_id, account))
     if kind is SlotUnlease:
         await plane.result(node_id, plane.give(node_id, lease))
@@ -74,6 +75,7 @@ async def prepared(plane: Plane, node_id: UUID, kind: type[Task]) -> tuple[Task,
         HealthCheck: (HealthCheck(load=True), []),
         UserProvision: (account, ["account made gada"]),
         UserRevoke: (UserRevoke(login="gada"), ["account removed gada"]),
+        UserSuspend: (UserSuspend(login="gada"), ["account suspended gada"]),
         SlotLease: (lease, ["leases changed 1"]),
         SlotUnlease: (SlotUnlease(allocation_id=lease.allocation_id), ["leases changed 2"]),
         Drain: (Drain(), ["drained"]),

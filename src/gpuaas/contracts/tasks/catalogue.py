@@ -123,6 +123,31 @@ class UserRevoke(Task, frozen=True, kw_only=True):
     login: Login
 
 
+class Running(Strict, frozen=True, kw_only=True):
+    """What was found to run, or to be about to run, for an account after it was suspended; all zero, or it is not."""
+
+    processes: Found
+    timers: Found
+    ipc: Found
+    sessions: Found
+
+
+class SuspendResult(TaskResult, frozen=True, kw_only=True):
+    existed: bool
+    ended_processes: Count
+    left: Running
+
+
+class UserSuspend(Task, frozen=True, kw_only=True):
+    """Close an account and end all that runs for it, and prove it; its home and its files stay as they are. Making the
+    account again opens it."""
+
+    TYPE = "user.suspend"
+    RESULT = SuspendResult
+    DEADLINE_SECONDS = 120
+    login: Login
+
+
 class DrainResult(TaskResult, frozen=True, kw_only=True):
     accounts: list[str]
     """Accounts of ours still on the host."""

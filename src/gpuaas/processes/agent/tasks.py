@@ -22,6 +22,7 @@ from gpuaas.contracts.tasks.catalogue import (
     UpdateResult,
     UserProvision,
     UserRevoke,
+    UserSuspend,
 )
 from gpuaas.ports.host import Host, PhaseTeller
 from gpuaas.processes.agent.leases import Leases
@@ -73,6 +74,10 @@ async def _revoke(asked: Asked, task: UserRevoke) -> TaskResult:
     return await asked.tools.host.revoke(task.login, tell=asked.tell)
 
 
+async def _suspend(asked: Asked, task: UserSuspend) -> TaskResult:
+    return await asked.tools.host.suspend(task.login, tell=asked.tell)
+
+
 async def _lease(asked: Asked, task: SlotLease) -> TaskResult:
     return await asked.tools.leases.lease(task)
 
@@ -109,6 +114,7 @@ CALLS: dict[type[Task], Callable[[Asked, Any], Awaitable[TaskResult]]] = {
     HealthCheck: _health,
     UserProvision: _provision,
     UserRevoke: _revoke,
+    UserSuspend: _suspend,
     SlotLease: _lease,
     SlotUnlease: _unlease,
     Drain: _drain,
@@ -120,7 +126,7 @@ CALLS: dict[type[Task], Callable[[Asked, Any], Awaitable[TaskResult]]] = {
 def lane(task: Task) -> str:
     """Tasks of one lane run one after the other, in the order they were given; lanes run side by side."""
     match task:
-        case UserProvision() | UserRevoke():
+        case UserProvision() | UserRevoke() | UserSuspend():
             return f"account {task.login}"
         case HealthCheck() | Sanitise():
             return "gpus"

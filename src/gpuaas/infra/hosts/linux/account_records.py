@@ -21,6 +21,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     gpus: list[str]
     made_at: datetime
     revoking: bool = False
+    suspended: bool = False
 
 
 class AccountRecords:

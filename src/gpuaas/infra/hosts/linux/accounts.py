@@ -1,4 +1,4 @@
-"""Accounts of tenants, as verbs: made, taken away with a proof, refused while the host drains.
+"""Accounts of tenants, as verbs: made, closed for a while, taken away with a proof, refused while the host drains.
 
 Always holds: a uid is on record from before its account exists until nothing of it is left, so a crash anywhere leaves
 something the same verb can finish; a login is checked against its pattern before anything is done with it."""
@@ -11,7 +11,15 @@ from typing import TypeVar
 
 import msgspec
 
-from gpuaas.contracts.tasks.catalogue import AccountResult, Leftovers, Login, RevokeResult, UserProvision
+from gpuaas.contracts.tasks.catalogue import (
+    AccountResult,
+    Leftovers,
+    Login,
+    RevokeResult,
+    Running,
+    SuspendResult,
+    UserProvision,
+)
 from gpuaas.infra.hosts.linux.account_database import LOCKED, NO_PASSWORD, AccountDatabase, Entry
 from gpuaas.infra.hosts.linux.account_records import AccountRecords, Record
 from gpuaas.infra.hosts.linux.files_of_uid import FilesOfUid
@@ -66,6 +74,11 @@ class Accounts:
         """By serial number, the uid of the account that has the GPU. One that is being taken away has none."""
         return {serial: record.uid for record in self._records.all() if not record.revoking for serial in record.gpus}
 
+    def openers(self) -> dict[str, int]:
+        """The same, of the accounts that may open theirs now: not those that are suspended."""
+        closed = {record.uid for record in self._records.all() if record.suspended}
+        return {serial: uid for serial, uid in self.holders().items() if uid not in closed}
+
     async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], tell: PhaseTeller) -> AccountResult:
         wanted = _checked({"login": login, "ssh_keys": ssh_keys, "gpus": gpus})
         record = await _apart(lambda: self._records.find(wanted.login))
@@ -84,7 +97,7 @@ class Accounts:
         await _apart(lambda: self._limit(login))
         await tell("limits_written", f"{self._terms.processes} processes")
         async with self._changing:
-            await _apart(lambda: self._gpu_access(self.holders()))
+            await _apart(lambda: self._gpu_access(self.openers()))
             await tell("gpus_opened", f"{len(wanted.gpus)} GPUs")
             await _apart(lambda: self._open(login))
         await _apart(lambda: self._prove_made(record, wanted.ssh_keys))
@@ -112,7 +125,7 @@ class Accounts:
         ended = await _apart(lambda: end_processes(self._layout, uid))
         await tell("processes_ended", f"{ended} processes")
         async with self._changing:
-            await _apart(lambda: self._gpu_access(self.holders()))
+            await _apart(lambda: self._gpu_access(self.openers()))
         await tell("gpus_closed", f"{len(record.gpus)} GPUs")
         await _apart(lambda: self._clean(login, uid))
         await tell("files_removed", "")
@@ -129,6 +142,33 @@ class Accounts:
         await tell("proven", "nothing is left")
         return RevokeResult(existed=existed, ended_processes=ended, left=left)
 
+    async def suspend(self, login: str, tell: PhaseTeller) -> SuspendResult:
+        """Closed first, then emptied of all that runs: what is left in its home opens nothing."""
+        _login(login)
+        async with self._changing:
+            record, existed = await _apart(lambda: self._begin_suspension(login))
+        if record is None:
+            await tell("proven", "it was never here")
+            return SuspendResult(existed=False, ended_processes=0, left=_nothing())
+        uid = record.uid
+        await tell("locked", f"uid {uid}")
+        await _apart(lambda: remove_timers(self._layout, login, uid))
+        await tell("timers_removed", "")
+        ended = await _apart(lambda: end_processes(self._layout, uid))
+        await tell("processes_ended", f"{ended} processes")
+        async with self._changing:
+            await _apart(lambda: self._gpu_access(self.openers()))
+        await tell("gpus_closed", f"{len(record.gpus)} GPUs")
+        await _apart(lambda: self._quieten(login, uid))
+        ended += await _apart(lambda: end_processes(self._layout, uid))
+        await tell("keys_removed", "")
+        left = await _apart(lambda: self._running(login, uid))
+        if any(msgspec.structs.astuple(left)):
+            raise HostFailed("still_running", f"of {login} (uid {uid}) there are left: {_spoken(left)}")
+        await _apart(lambda: self._prove_closed(login))
+        await tell("proven", "no way in, nothing runs")
+        return SuspendResult(existed=existed, ended_processes=ended, left=left)
+
     async def drain(self, *, drained: bool) -> None:
         """Accounts of ours expire, or are no longer expired; sessions that run go on."""
 
@@ -137,7 +177,7 @@ class Accounts:
                 write_whole(self._draining, b"drained\n")
             for entry in self._database.ours():
                 record = self._records.find(entry.login)
-                if record is None or not record.revoking:
+                if record is None or not (record.revoking or record.suspended):
                     self._database.expire(entry.login, expired=drained)
             if not drained:
                 self._draining.unlink(missing_ok=True)
@@ -158,7 +198,7 @@ class Accounts:
             if entry is None:
                 return self._records.claim(wanted.login, wanted.gpus, self._uid_taken)
             return self._records.adopt(wanted.login, entry.uid, wanted.gpus)
-        return self._records.save(msgspec.structs.replace(record, gpus=wanted.gpus))
+        return self._records.save(msgspec.structs.replace(record, gpus=wanted.gpus, suspended=False))
 
     def _uid_taken(self, uid: int) -> bool:
         return self._database.taken(uid) or bool(processes_of(self._layout, uid))
@@ -211,6 +251,42 @@ class Accounts:
             self._database.lock(login)
         return record, entry is not None
 
+    def _begin_suspension(self, login: str) -> tuple[Record | None, bool]:
+        entry, record = self._database.find(login), self._records.find(login)
+        if entry is not None and (entry.uid not in self._layout.uids or entry.uid != (record or entry).uid):
+            raise HostFailed("login_not_ours", f"{login} is an account of somebody else (uid {entry.uid})")
+        if record is not None and record.revoking:
+            raise HostFailed("revoking", f"{login} is being taken away")
+        if record is None and entry is not None:
+            record = self._records.adopt(login, entry.uid, [])
+        if record is not None and not record.suspended:
+            self._records.save(msgspec.structs.replace(record, suspended=True))
+        if entry is not None and entry.password is not None and not entry.password.startswith(LOCKED):
+            self._database.lock(login)
+        return record, entry is not None
+
+    def _quieten(self, login: str, uid: int) -> None:
+        end_sessions(self._layout, login, uid)
+        remove_timers(self._layout, login, uid)
+        remove_ipc(self._layout, uid, self._scratch)
+        if home_is_there(self._layout, login):
+            write_keys(self._layout, login, uid, [])
+
+    def _running(self, login: str, uid: int) -> Running:
+        return Running(
+            processes=len(processes_of(self._layout, uid)),
+            timers=len(timers_of(self._layout, login, uid)),
+            ipc=ipc_of(self._layout, uid, self._scratch),
+            sessions=sessions_of(self._layout, uid),
+        )
+
+    def _prove_closed(self, login: str) -> None:
+        entry = self._database.find(login)
+        if entry is not None and (entry.password is None or not entry.password.startswith(LOCKED) or not entry.expires):
+            raise HostFailed("not_closed", f"the account {login} is open")
+        if home_is_there(self._layout, login) and read_keys(self._layout, login):
+            raise HostFailed("not_closed", f"there are keys of {login}")
+
     def _clean(self, login: str, uid: int) -> None:
         end_sessions(self._layout, login, uid)
         remove_timers(self._layout, login, uid)
@@ -250,7 +326,11 @@ def _login(login: str) -> str:
         raise HostFailed("bad_arguments", f"no login of ours: {error}") from None
 
 
-def _spoken(left: Leftovers) -> str:
+def _nothing() -> Running:
+    return Running(processes=0, timers=0, ipc=0, sessions=0)
+
+
+def _spoken(left: Leftovers | Running) -> str:
     counts = msgspec.structs.asdict(left).items()
     return ", ".join(f"{count} {name}" for name, count in counts if count)
 

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult
+from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, RevokeResult, SuspendResult
 from gpuaas.contracts.tasks.topology import Check, Gpu, GpuFault, HostHealth, Topology
 from gpuaas.infra.hosts.linux.accounts import Accounts, Terms
 from gpuaas.infra.hosts.linux.device_access import DeviceAccess
@@ -59,7 +59,7 @@ class LinuxHost:
         if load:
             self._require_free([gpu.serial for gpu in wanted])
         checks = await asyncio.to_thread(host_checks, self._layout, self._state, topology.gpus)
-        checks.append(await asyncio.to_thread(self._devices.check, topology.gpus, self._accounts.holders()))
+        checks.append(await asyncio.to_thread(self._devices.check, topology.gpus, self._accounts.openers()))
         await tell("host_checked", f"{len(wanted)} GPUs to look at")
         loaded = await self._loaded(wanted, tell) if load else {}
         cards = await self._driver.run(lambda: self._cards(wanted))
@@ -96,7 +96,7 @@ class LinuxHost:
         given = await self._known(gpus) if gpus else []
         await self._looked()
         made = await self._accounts.provision(login, ssh_keys, gpus, tell)
-        holders = await asyncio.to_thread(self._accounts.holders)
+        holders = await asyncio.to_thread(self._accounts.openers)
         if wrong := await asyncio.to_thread(self._devices.open_to_others, given, holders):
             raise HostFailed("device_access", f"not open to {login} alone: {'; '.join(wrong)[:500]}")
         return made
@@ -104,6 +104,10 @@ class LinuxHost:
     async def revoke(self, login: str, *, tell: PhaseTeller) -> RevokeResult:
         await self._looked()
         return await self._accounts.revoke(login, tell)
+
+    async def suspend(self, login: str, *, tell: PhaseTeller) -> SuspendResult:
+        await self._looked()
+        return await self._accounts.suspend(login, tell)
 
     async def drain(self, *, drained: bool) -> None:
         await self._accounts.drain(drained=drained)

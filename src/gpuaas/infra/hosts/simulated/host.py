@@ -13,7 +13,15 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from gpuaas.contracts.simulation import NodeStatus, Point
-from gpuaas.contracts.tasks.catalogue import AccountResult, Cleaning, CleaningMethod, Leftovers, RevokeResult
+from gpuaas.contracts.tasks.catalogue import (
+    AccountResult,
+    Cleaning,
+    CleaningMethod,
+    Leftovers,
+    RevokeResult,
+    Running,
+    SuspendResult,
+)
 from gpuaas.contracts.tasks.topology import Check, Gpu, GpuFault, GpuHealth, HostHealth, Topology
 from gpuaas.infra.hosts.simulated import accounts as shells
 from gpuaas.infra.hosts.simulated.store import Account, RealityStore
@@ -142,6 +150,26 @@ class SimulatedHost:
             raise HostFailed("leftovers", f"{processes} processes and {left.files} files of {login} are still there")
         return RevokeResult(existed=existed, ended_processes=ended, left=left)
 
+    async def suspend(self, login: str, *, tell: PhaseTeller) -> SuspendResult:
+        reality, home = self._store.now, self._homes / login
+        account = reality.accounts.get(login)
+        await self.tap.point(Point.BEFORE)
+        await tell("keys", login)
+        if account is not None:
+            await asyncio.to_thread(shells.make_home, home, [])
+        await tell("processes", login)
+        ended = await asyncio.to_thread(shells.end_processes, home)
+        await self.tap.point(Point.DURING)
+        if account is not None and not account.suspended:
+            reality.accounts[login] = msgspec.structs.replace(account, suspended=True)
+            self._store.save(f"account suspended {login}")
+        await self.tap.point(Point.AFTER)
+        left = len(await asyncio.to_thread(shells.processes_of, home))
+        if left:
+            raise HostFailed("still_running", f"{left} processes of {login} are still there")
+        running = Running(processes=0, timers=0, ipc=0, sessions=0)
+        return SuspendResult(existed=account is not None, ended_processes=ended, left=running)
+
     async def drain(self, *, drained: bool) -> None:
         await self.tap.point(Point.BEFORE)
         await self.tap.point(Point.DURING)
@@ -229,7 +257,8 @@ class SimulatedHost:
 
     def leave_running(self, login: str, seconds: float) -> int:
         """A process of an account that nobody waits for; its number."""
-        if login not in self._store.now.accounts or self._store.now.drained:
+        account = self._store.now.accounts.get(login)
+        if account is None or account.suspended or self._store.now.drained:
             raise HostFailed("login_refused", f"{login} cannot log in here")
         return shells.start_shell(self._homes / login, "-c", f"exec sleep {seconds:.0f}").pid
 

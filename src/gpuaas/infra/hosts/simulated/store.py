@@ -17,6 +17,7 @@ class Account(msgspec.Struct):
     home: str
     ssh_keys: list[str]
     gpus: list[str]
+    suspended: bool = False
 
 
 class Reality(msgspec.Struct):
