@@ -162,6 +162,7 @@ async def flow_ended(ground: Ground, superuser: Any) -> UUID:
 
 
 ALLOCATION_STORIES: dict[str, Story] = {
+    "allocation.reserved": active,
     "allocation.active": active,
     "allocation.failed": failed,
     "allocation.releasing": releasing,

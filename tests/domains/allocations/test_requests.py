@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from uuid import UUID
 
 import msgspec
 import pytest
@@ -10,9 +11,11 @@ import pytest
 from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations.connections.service import accounts_reseal
+from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.sealing import FieldSealer
-from gpuaas.kit.ids import new_id
+from gpuaas.kit.ids import SkuId, new_id
+from gpuaas.ports.policy import PolicyReader
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import SSH_KEY, Ground, Machine, ground_of
 from tests.support.people import found, refusal
@@ -255,3 +258,40 @@ async def test_the_project_of_a_live_allocation_is_not_deleted(ground: Ground, m
     await ground.release(made.id)
     await ground.run()
     assert (await ground.read(made.id)).state is AllocationState.RELEASED
+
+
+async def test_a_request_is_told_once_and_once_more_when_its_gpus_are_held_whether_it_waited_or_not(
+    ground: Ground, machine: Machine
+) -> None:
+    first = found(await ground.ask(gpu_count=8), 202)
+    waiting = found(await ground.ask(gpu_count=8, if_full="queue"), 202)
+    await ground.run()
+    await ground.release(first["id"])
+    await ground.run()
+    await queue.queue_pass(ground.db, ground.parts.get(PolicyReader), SkuId(ground.sku_id))
+    await ground.run()
+    for one, queued in ((first, False), (waiting, True)):
+        async with ground.db.read(EVERYTHING) as tx:
+            told = await tx.rows(
+                "SELECT name, payload->>'queued' AS queued FROM outbox WHERE subject_id = $1 AND name = ANY($2) "
+                "ORDER BY id",
+                UUID(one["id"]),
+                ["allocation.requested", "allocation.reserved"],
+            )
+        assert [(row["name"], row["queued"]) for row in told] == [
+            ("allocation.requested", str(queued).lower()),
+            ("allocation.reserved", None),
+        ]
+    await ground.release(waiting["id"])
+    await ground.run()
+
+
+async def test_who_lost_an_allocation_by_force_reads_in_the_audit_log_who_took_it(
+    ground: Ground, machine: Machine
+) -> None:
+    made = await ground.active(1)
+    path = f"/allocations/{made.id}/force-release"
+    found(await ground.fleet.city.ask(ground.fleet.admin, "POST", path, {"reason": "maintenance"}), 202)
+    await ground.run()
+    entries = await ground.fleet.city.get(ground.owner, f"/orgs/{ground.org_id}/audit?action=allocation.force_release")
+    assert [entry["details"]["body"]["reason"] for entry in entries["items"]] == ["maintenance"], entries

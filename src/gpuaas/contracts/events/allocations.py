@@ -18,6 +18,16 @@ class AllocationRequested(Event, frozen=True, kw_only=True):
     queued: bool
 
 
+class AllocationReserved(Event, frozen=True, kw_only=True):
+    """Its GPUs are held for it, at once or after it waited; now they are made ready."""
+
+    NAME = "allocation.reserved"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    gpus: int
+
+
 class AllocationActive(Event, frozen=True, kw_only=True):
     """Its GPUs were proven usable at `active_at`: from then on it is charged."""
 

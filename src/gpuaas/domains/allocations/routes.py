@@ -114,7 +114,8 @@ async def allocation_force_release(
 
     Attempts are counted and backed off. After the last one allowed its nodes are quarantined."""
     by = cx.actor.email or cx.actor.name
-    await service.allocation_force_release(cx.tx, cx.policy, allocation_id, by=by, reason=wanted.reason)
+    released = await service.allocation_force_release(cx.tx, cx.policy, allocation_id, by=by, reason=wanted.reason)
+    cx.org_id_or_none = released.org_id  # its people read in their audit log who ended it
     return view(await service.allocation_show(cx.tx, allocation_id))
 
 

@@ -15,7 +15,7 @@ from gpuaas.contracts.events.allocations import (
     AllocationReleased,
     AllocationReleaseFailed,
     AllocationReleasing,
-    AllocationRequested,
+    AllocationReserved,
 )
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations import store
@@ -66,13 +66,7 @@ async def allocation_placed(tx: Tx, allocation: Allocation, placed: Placed) -> A
     allocation = await store.move(tx, allocation.id, to=S.PROVISIONING, due_seconds=PROVISIONING_SECONDS)
     await timeline_add(tx, allocation, "reserved", placed.explanation)
     tx.emit(
-        AllocationRequested(
-            allocation_id=allocation.id,
-            project_id=allocation.project_id,
-            sku_id=allocation.sku_id,
-            gpus=allocation.gpus,
-            queued=False,
-        ),
+        AllocationReserved(allocation_id=allocation.id, project_id=allocation.project_id, gpus=allocation.gpus),
         subject_id=allocation.id,
         org_id=allocation.org_id,
     )

@@ -91,13 +91,14 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     ask = placement.Ask(sku=sku, gpu_count=wanted.gpu_count, node_count=wanted.node_count)
     alive = where.policy.number("nodes.lease_seconds")
     placed = None if waiting else await placement.place(tx, allocation.id, where.org_id, ask, lease_seconds=alive)
+    _told(tx, allocation, queued=placed is None)
     if placed is not None:
         return await allocations.allocation_placed(tx, allocation, placed)
     if wanted.if_full is IfFull.REFUSE:
         why = (
             "Others wait for this SKU." if waiting else (await placement.why_not(tx, ask, lease_seconds=alive)).summary
         )
-        raise Conflict(Code.CAPACITY_MISSING, f"{why} Ask with if_full=queue to wait for it.")
+        raise Conflict(Code.CAPACITY_MISSING, f"{why} Ask to wait for it: --queue, or if_full=queue.")
     return await _queued(tx, allocation)
 
 
@@ -207,16 +208,19 @@ async def _keys(where: Where, wanted: AllocationCreate) -> list[str]:
 
 async def _queued(tx: Tx, allocation: Allocation) -> Allocation:
     await timeline_add(tx, allocation, "queued", "nothing that fits is free: it waits in the queue")
+    tx.hint(allocations.QUEUE_HINT)
+    return allocation
+
+
+def _told(tx: Tx, allocation: Allocation, *, queued: bool) -> None:
     tx.emit(
         AllocationRequested(
             allocation_id=allocation.id,
             project_id=allocation.project_id,
             sku_id=allocation.sku_id,
             gpus=allocation.gpus,
-            queued=True,
+            queued=queued,
         ),
         subject_id=allocation.id,
         org_id=allocation.org_id,
     )
-    tx.hint(allocations.QUEUE_HINT)
-    return allocation
