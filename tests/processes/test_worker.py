@@ -15,11 +15,12 @@ from gpuaas.infra.embedded.nats import EmbeddedNats
 from gpuaas.infra.events import HANDLERS
 from gpuaas.infra.postgres.database import Database
 from gpuaas.kit.ids import new_id
+from gpuaas.processes.worker.roles import Role, mine
 from tests.support.events import EVERYTHING, Stage, eventually
 from tests.support.programs import ProgramProcess
 from tests.support.servers import DatabaseUrls, clone
 
-Start = Callable[[str], ProgramProcess]
+Start = Callable[..., ProgramProcess]
 RUNS = re.compile(rb'gpuaas_timer_runs_total\{outcome="(\w+)",timer="([\w.]+)"\} (\d+)')
 
 
@@ -36,8 +37,9 @@ async def stage(template: DatabaseUrls, own_nats: EmbeddedNats) -> AsyncIterator
 def start(stage: Stage, tmp_path: Path) -> Iterator[Start]:
     made: list[ProgramProcess] = []
 
-    def start_one(name: str) -> ProgramProcess:
-        made.append(ProgramProcess(name, stage.urls.app, stage.nats_url, tmp_path / f"{name}{len(made)}.log"))
+    def start_one(name: str, *arguments: str) -> ProgramProcess:
+        log = tmp_path / f"{name}{len(made)}.log"
+        made.append(ProgramProcess(name, stage.urls.app, stage.nats_url, log, *arguments))
         return made[-1].start()
 
     yield start_one
@@ -66,6 +68,24 @@ async def test_every_timer_runs_with_the_parts_the_worker_has(start: Start) -> N
 
     await eventually(all_ran, seconds=20)
     assert f"gpuaas_timers_held {float(len(declared))}".encode() in worker.ask("/metrics")[1]
+
+
+async def test_workers_by_role_do_all_the_work_between_them_and_none_of_it_twice(start: Start) -> None:
+    load_handlers()
+    roles = [role for role in Role if role is not Role.ALL]
+    timers = [one.name for role in roles for one in mine(role, HANDLERS.timers())]
+    assert sorted(timers) == sorted(one.name for one in HANDLERS.timers())
+    reactions = [one.name for role in roles for one in mine(role, HANDLERS.reactions())]
+    assert sorted(reactions) == sorted(one.name for one in HANDLERS.reactions())
+    workers = {role: start("worker", "--role", role.value) for role in roles}
+    for role, worker in workers.items():
+        await worker.wait_ready()
+        wanted = {timer.name for timer in mine(role, HANDLERS.timers())}
+
+        async def has_run(worker: ProgramProcess = worker, wanted: set[str] = wanted) -> bool:
+            return (await asyncio.to_thread(runs, worker)).get("done", set()) == wanted
+
+        await eventually(has_run, seconds=20)
 
 
 async def test_a_workers_timers_go_to_another_when_it_is_killed(start: Start) -> None:

@@ -20,8 +20,9 @@ HOST = "127.0.0.1"
 class ProgramProcess:
     """One program on its own probe port; its log is a file."""
 
-    def __init__(self, name: str, database_url: str, nats_url: str, log: Path) -> None:
+    def __init__(self, name: str, database_url: str, nats_url: str, log: Path, *arguments: str) -> None:
         self.name = name
+        self._arguments = arguments
         self.port = free_port()
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -36,7 +37,10 @@ class ProgramProcess:
     def start(self) -> "ProgramProcess":
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "gpuaas", self.name], stdout=out, stderr=out, env=os.environ | self.settings
+                [sys.executable, "-m", "gpuaas", self.name, *self._arguments],
+                stdout=out,
+                stderr=out,
+                env=os.environ | self.settings,
             )
         return self
 

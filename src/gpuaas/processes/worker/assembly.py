@@ -28,6 +28,7 @@ from gpuaas.kit import log
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
 from gpuaas.processes.settings import Settings
+from gpuaas.processes.worker.roles import Role, runs_flows
 
 
 def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -> tuple[Parts, HandlerRegistry]:
@@ -53,12 +54,15 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
     return parts, HANDLERS
 
 
-def background(parts: Parts) -> list[Coroutine[Any, Any, None]]:
-    """What runs beside reactions and timers, in every worker."""
+def background(parts: Parts, role: Role) -> list[Coroutine[Any, Any, None]]:
+    """What runs beside reactions and timers."""
     db, hints, settings = parts.get(Database), parts.get(NatsHints), parts.get(Settings)
-    executor = Executor(db, FLOWS, parts, worker=f"{socket.gethostname()}:{os.getpid()}")
     policy = parts.get(MemoryPolicy)
-    work = [policy_follow(db, policy), hints.run(), executor.run(hints), queue_follow(db, policy, hints)]
+    work = [policy_follow(db, policy), hints.run()]
+    if not runs_flows(role):
+        return work
+    executor = Executor(db, FLOWS, parts, worker=f"{socket.gethostname()}:{os.getpid()}")
+    work += [executor.run(hints), queue_follow(db, policy, hints)]
     if settings.task_signing_key:
         signer = TaskSigner.from_text(settings.task_signing_key, settings.task_signing_key_previous)
         work.append(tasks_follow(db, signer, hints))

@@ -79,6 +79,7 @@ class Consumers:
         async with asyncio.TaskGroup() as group:
             for puller in self._pullers:
                 group.create_task(puller.run())
+        await asyncio.Future()  # a role without reactions has its timers to run
 
     async def finish(self, seconds: float) -> None:
         """Once `run` is cancelled: wait for what is in hand."""

@@ -21,17 +21,20 @@ from gpuaas.ports.objects import ObjectsAway
 from gpuaas.processes.settings import Settings, SettingsError, load_settings
 from gpuaas.processes.worker.assembly import assemble, background
 from gpuaas.processes.worker.consumers import Consumers
+from gpuaas.processes.worker.roles import Role, mine
 from gpuaas.processes.worker.timers import Timers
 
-ROLES = ("all",)
 STOP_SECONDS = 6.0
 SPARE_CONNECTIONS = 2
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="gpuaas worker", description="Runs reactions to events, and timers.")
-    parser.add_argument("--role", choices=ROLES, default="all", help="which reactions and timers to run")
-    parser.parse_args(argv)
+    roles = [role.value for role in Role]
+    parser.add_argument(
+        "--role", choices=roles, default=Role.ALL.value, help="which part of the work to do; default: all"
+    )
+    role = Role(parser.parse_args(argv).role)
     try:
         settings = load_settings(os.environ)
     except SettingsError as error:
@@ -40,7 +43,7 @@ def main(argv: list[str]) -> int:
     log.configure("worker", level=settings.log_level, form=settings.log_format)
     trace.configure("worker", settings.otlp_endpoint)
     try:
-        return uvloop.run(_run(settings))
+        return uvloop.run(_run(settings, role))
     except ObjectsAway as error:
         sys.stderr.write(f"gpuaas worker: {error}\n")
         return 1
@@ -48,7 +51,7 @@ def main(argv: list[str]) -> int:
         trace.shutdown()
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, role: Role) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -74,7 +77,7 @@ async def _run(settings: Settings) -> int:
         return 1
     bus.start()
     try:
-        return await _work(settings, db, health, bus, keeper, probes, stop)
+        return await _work(settings, role, db, health, bus, keeper, probes, stop)
     finally:
         await server.stop()
         await bus.stop()
@@ -83,6 +86,7 @@ async def _run(settings: Settings) -> int:
 
 async def _work(
     settings: Settings,
+    role: Role,
     db: Database,
     health: DatabaseHealth,
     bus: Bus,
@@ -98,10 +102,10 @@ async def _work(
         return 0
     parts, registry = assemble(settings, db, bus, Publisher(bus))
     slots = max(1, settings.write_pool_size - SPARE_CONNECTIONS)
-    consumers = Consumers(db, bus, parts, registry.reactions(), slots=slots)
-    timers = Timers(settings.database_url, registry.timers(), parts)
+    consumers = Consumers(db, bus, parts, mine(role, registry.reactions()), slots=slots)
+    timers = Timers(settings.database_url, mine(role, registry.timers()), parts)
     ticking, consuming = asyncio.create_task(timers.run()), asyncio.create_task(consumers.run())
-    others = [asyncio.create_task(work) for work in (keeper.run(), *background(parts))]
+    others = [asyncio.create_task(work) for work in (keeper.run(), *background(parts, role))]
     done, _ = await asyncio.wait({stopping, ticking, consuming, *others}, return_when=asyncio.FIRST_COMPLETED)
     probes.stop()
     timers.stop()
