@@ -11,6 +11,7 @@ from gpuaas.domains.billing.ledger.models import HoldWanted
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from tests.support.purse import Purse
+from tests.support.spender import spender_of
 
 Story = Callable[[Purse], Awaitable[UUID]]
 
@@ -35,4 +36,26 @@ async def expired(purse: Purse) -> UUID:
     return hold.id
 
 
-BILLING_STORIES: dict[str, Story] = {"billing.adjustment_proposed": proposed, "billing.hold_expired": expired}
+async def stands_otherwise(purse: Purse) -> UUID:
+    spender = await spender_of(purse)
+    await spender.owes(5)
+    await spender.refresh()
+    return spender.purse.org_id
+
+
+async def counted(purse: Purse) -> UUID:
+    """Empty with nothing to stop; then something runs."""
+    spender = await spender_of(purse)
+    await spender.owes(5)
+    await spender.refresh()
+    await spender.meter()
+    await spender.refresh()
+    return spender.purse.org_id
+
+
+BILLING_STORIES: dict[str, Story] = {
+    "billing.adjustment_proposed": proposed,
+    "billing.hold_expired": expired,
+    "billing.standing_changed": stands_otherwise,
+    "billing.countdown": counted,
+}

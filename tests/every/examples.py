@@ -464,5 +464,6 @@ from tests.every import (  # noqa: E402 # the fleet's, in files of their own tha
     pki_examples,  # noqa: F401 # declares its examples
     quota_examples,  # noqa: F401 # declares its examples
     sealing_examples,  # noqa: F401 # declares its examples
+    standing_examples,  # noqa: F401 # declares its examples
     usage_examples,  # noqa: F401 # declares its examples
 )

@@ -13,6 +13,7 @@ from tests.every.allocation_world import put_allocation, put_certificate, put_fl
 from tests.every.asking import OPERATIONS, Asking
 from tests.every.billing_world import put_adjustment, put_hold
 from tests.every.ledger import tables
+from tests.every.standing_world import put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
@@ -76,6 +77,7 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_hold(s)
         await put_adjustment(s)
         await put_usage(s)
+        await put_standing(s)
     return ours, theirs
 
 

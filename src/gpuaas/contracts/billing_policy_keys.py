@@ -1,6 +1,6 @@
-"""The policy keys of money: who may change a balance alone, and how often usage is charged."""
+"""The policy keys of money: who may change a balance alone, how often usage is charged, what happens at zero."""
 
-from gpuaas.contracts.policy_key import PolicyKey, Stricter, number, of_platform
+from gpuaas.contracts.policy_key import PolicyKey, Stricter, by_platform, number, of_platform
 
 BILLING_KEYS: tuple[PolicyKey, ...] = (
     of_platform(
@@ -21,6 +21,36 @@ BILLING_KEYS: tuple[PolicyKey, ...] = (
             "micros",
             Stricter.LOWER,
             "Up to which amount one operator may adjust a balance alone; above it a second one has to approve.",
+        )
+    ),
+    by_platform(
+        number(
+            "billing.low_runway_hours",
+            24,
+            (0, 720),
+            "hours",
+            Stricter.HIGHER,
+            "With how many hours left at what runs now a balance is low, and its people are told; 0: never.",
+        )
+    ),
+    by_platform(
+        number(
+            "billing.stop_minutes",
+            15,
+            (0, 43_200),
+            "minutes",
+            Stricter.LOWER,
+            "How long after a balance is used up what runs is stopped.",
+        )
+    ),
+    by_platform(
+        number(
+            "billing.grace_hours",
+            24,
+            (0, 2_160),
+            "hours",
+            Stricter.LOWER,
+            "How long what was stopped for an empty balance is kept before it is released.",
         )
     ),
 )

@@ -136,6 +136,8 @@ class Code(StrEnum):
     ORPHAN_IN_USE = "orphan_in_use"
     QUOTA_MISSING = "quota_missing"
     BALANCE_TOO_LOW = "balance_too_low"
+    BALANCE_EMPTY = "balance_empty"
+    STANDING_PAUSE_REFUSED = "standing_pause_refused"
     POSTING_KEY_REUSED = "posting_key_reused"
     MONEY_HOLD_MISSING = "money_hold_missing"
     MONEY_HOLD_OVER = "money_hold_over"
@@ -274,6 +276,8 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ORPHAN_MISSING: (kind.Missing, "There is no such orphan, or it was reclaimed."),
     C.ORPHAN_IN_USE: (kind.Conflict, "A live allocation has this. Release it; nothing of it is touched here."),
     C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
+    C.BALANCE_EMPTY: (kind.Conflict, "The balance is used up: nothing new begins. Top it up, then ask again."),
+    C.STANDING_PAUSE_REFUSED: (kind.Refused, "A pause ends in the future, at most 90 days from now."),
     C.BALANCE_TOO_LOW: (kind.Conflict, "The balance, less what is set aside, does not cover this. Top it up."),
     C.POSTING_KEY_REUSED: (kind.Conflict, "This key was used for another amount, account or subject."),
     C.MONEY_HOLD_MISSING: (kind.Missing, "There is no such hold on money here."),

@@ -2,9 +2,16 @@
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
 from uuid import UUID
 
-from gpuaas.contracts.http.base import Response
+import msgspec
+
+from gpuaas.contracts.http.base import Reason, Request, Response
+from gpuaas.contracts.http.inventory import Currency
+from gpuaas.kit.money import DEFAULT_CURRENCY
+
+_Until = Annotated[datetime, msgspec.Meta(tz=True, description="Nothing is stopped or released before; null: at once.")]
 
 
 class Rung(StrEnum):
@@ -23,7 +30,8 @@ class Rung(StrEnum):
 class StandingView(Response, frozen=True, kw_only=True):
     currency: str
     rung: Rung
-    since: datetime
+    since: datetime | None
+    """Null: it was never otherwise."""
     next_rung: Rung | None
     """What follows at `due_at`, unless money comes."""
     due_at: datetime | None
@@ -46,3 +54,9 @@ class StandingsView(Response, frozen=True, kw_only=True):
     org_id: UUID
     standings: list[StandingView]
     """Of each currency in which something was paid or used; of the usual one in any case."""
+
+
+class StandingPause(Request, frozen=True, kw_only=True):
+    until: _Until | None
+    currency: Currency = DEFAULT_CURRENCY
+    reason: Reason

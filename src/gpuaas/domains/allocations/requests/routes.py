@@ -37,6 +37,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
     errors=(
         *_ASKING,
         Code.ALLOCATION_NAME_TAKEN,
+        Code.BALANCE_EMPTY,
         Code.CAPACITY_MISSING,
         Code.QUOTA_EXCEEDED,
         Code.SSH_KEY_REQUIRED,

@@ -80,7 +80,10 @@ async def adjustment_list(cx: PlatformContext, query: AdjustmentQuery) -> Page[A
 )
 async def adjustment_approve(cx: PlatformContext, adjustment_id: UUID, wanted: AdjustmentDecision) -> AdjustmentView:
     """Post an adjustment that somebody else proposed."""
-    return view(await service.adjustment_approve(cx.tx, cx.actor, AdjustmentId(adjustment_id), reason=wanted.reason))
+    approved = await service.adjustment_approve(
+        cx.tx, cx.actor, cx.policy, AdjustmentId(adjustment_id), reason=wanted.reason
+    )
+    return view(approved)
 
 
 @operation(

@@ -14,6 +14,7 @@ from gpuaas.domains.billing.adjustments.models import Adjustment, Change
 from gpuaas.domains.billing.adjustments.states import S
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Posted, Posting, between
+from gpuaas.domains.billing.standing import service as standing
 from gpuaas.domains.identity.orgs import service as orgs
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit.errors import Conflict, Denied, Detail, Refused
@@ -61,10 +62,13 @@ async def _begin(tx: Tx, actor: Actor, policy: PolicyReader, change: Change) -> 
     posted = await _post(tx, adjustment_id, change)
     made = await store.insert(tx, adjustment_id, change, by=_who(actor), transaction_id=posted.transaction_id)
     _tell(tx, made, posted)
+    await standing.refresh(tx, policy, made.org_id)
     return made
 
 
-async def adjustment_approve(tx: Tx, actor: Actor, adjustment_id: AdjustmentId, *, reason: str) -> Adjustment:
+async def adjustment_approve(
+    tx: Tx, actor: Actor, policy: PolicyReader, adjustment_id: AdjustmentId, *, reason: str
+) -> Adjustment:
     """Post what somebody else proposed."""
     proposed = await store.get(tx, adjustment_id, lock=True)
     if proposed.state is not S.PROPOSED:
@@ -83,6 +87,7 @@ async def adjustment_approve(tx: Tx, actor: Actor, adjustment_id: AdjustmentId, 
         tx, adjustment_id, to=S.POSTED, by=_who(actor), decision=reason, transaction_id=posted.transaction_id
     )
     _tell(tx, made, posted)
+    await standing.refresh(tx, policy, made.org_id)
     return made
 
 

@@ -15,6 +15,7 @@ from gpuaas.processes.cli.commands import (
     ops_faults,
     ops_fleet,
     ops_orphans,
+    ops_standing,
     ops_users,
 )
 from gpuaas.processes.cli.commands.audit import instant
@@ -34,6 +35,7 @@ GROUP.children["orphans"] = ops_orphans.GROUP
 GROUP.children["faults"] = ops_faults.GROUP
 GROUP.children["data-keys"] = ops_data_keys.GROUP
 GROUP.children["books"] = ops_books.GROUP
+GROUP.children["standing"] = ops_standing.GROUP
 
 
 VERIFY_SECONDS = 3600.0

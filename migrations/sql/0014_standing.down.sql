@@ -1,0 +1,2 @@
+DROP VIEW invariant_14_standings_move, invariant_38_standing_is_balance, meter_burn;
+DROP TABLE standings;
