@@ -27,6 +27,7 @@ from gpuaas.client import (
     queue,
     quotas,
     service_accounts,
+    standing,
     usage,
 )
 from gpuaas.client.call import PREFIX, Call
@@ -51,6 +52,7 @@ VERBS = (
     allocations,
     flows,
     billing,
+    standing,
     usage,
 )
 load_routes()
