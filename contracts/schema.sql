@@ -2103,6 +2103,39 @@ CREATE VIEW public.invariant_14_holds_end WITH (security_invoker='true') AS
 
 COMMENT ON VIEW public.invariant_14_holds_end IS 'no hold on money is past its end by over 60 seconds';
 
+CREATE TABLE public.standings (
+    org_id uuid NOT NULL,
+    currency text NOT NULL,
+    state text DEFAULT 'good'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    due_at timestamp with time zone,
+    counting_since timestamp with time zone,
+    told smallint DEFAULT 0 NOT NULL,
+    entered_micros bigint DEFAULT 0 NOT NULL,
+    paused_until timestamp with time zone,
+    paused_by text DEFAULT ''::text NOT NULL,
+    pause_reason text DEFAULT ''::text NOT NULL,
+    CONSTRAINT standings_check CHECK (((due_at IS NULL) OR (state = ANY (ARRAY['empty'::text, 'stopped'::text])))),
+    CONSTRAINT standings_check1 CHECK (((due_at IS NULL) = (counting_since IS NULL))),
+    CONSTRAINT standings_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT standings_pause_reason_check CHECK ((length(pause_reason) <= 500)),
+    CONSTRAINT standings_paused_by_check CHECK ((length(paused_by) <= 400)),
+    CONSTRAINT standings_state_check CHECK ((state = ANY (ARRAY['good'::text, 'low'::text, 'empty'::text, 'stopped'::text, 'released'::text]))),
+    CONSTRAINT standings_told_check CHECK (((told >= 0) AND (told <= 2)))
+);
+
+ALTER TABLE ONLY public.standings FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.standings IS 'tenant: on which rung an organisation stands in a currency; none: good';
+
+CREATE VIEW public.invariant_14_standings_move WITH (security_invoker='true') AS
+ SELECT ('organisation '::text || org_id) AS subject,
+    ((((('is '::text || state) || ' in '::text) || currency) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.standings
+  WHERE (due_at < (now() - '00:01:00'::interval));
+
+COMMENT ON VIEW public.invariant_14_standings_move IS 'no standing is past its deadline by over 60 seconds';
+
 CREATE TABLE public.tasks (
     id uuid NOT NULL,
     born bigint NOT NULL,
@@ -2631,6 +2664,52 @@ UNION ALL
 
 COMMENT ON VIEW public.invariant_37_slots_of_nodes IS 'every slot is of a node, every quarantine of a slot';
 
+CREATE VIEW public.invariant_38_standing_is_balance WITH (security_invoker='true') AS
+ SELECT ('organisation '::text || org_id) AS subject,
+    (((((((((('is '::text || state) || ' since '::text) || COALESCE((state_since)::text, 'ever'::text)) || ', and for over a minute '::text) || LEAST(now_micros, then_micros)) || ' to '::text) || GREATEST(now_micros, then_micros)) || ' '::text) || currency) || ' could be spent'::text) AS problem
+   FROM ( SELECT w.org_id,
+            w.currency,
+            COALESCE(s.state, 'good'::text) AS state,
+            s.state_since,
+            COALESCE(b.burning, (0)::numeric) AS burning,
+            (((COALESCE(h.balance_micros, (0)::bigint) - COALESCE(a.floor_micros, (0)::bigint)))::numeric - COALESCE(b.unposted_now, (0)::numeric)) AS now_micros,
+            ((((COALESCE(h.balance_micros, (0)::bigint) - COALESCE(a.floor_micros, (0)::bigint)))::numeric - COALESCE(b.unposted_then, (0)::numeric)) - COALESCE(recent.micros, (0)::numeric)) AS then_micros
+           FROM (((((( SELECT meters.org_id,
+                    meters.currency
+                   FROM public.meters
+                  WHERE (meters.settled_at IS NULL)
+                UNION
+                 SELECT standings.org_id,
+                    standings.currency
+                   FROM public.standings
+                  WHERE (standings.state <> 'good'::text)) w
+             LEFT JOIN public.standings s ON (((s.org_id = w.org_id) AND (s.currency = w.currency))))
+             LEFT JOIN public.ledger_accounts a ON (((a.org_id = w.org_id) AND (a.kind = 'tenant'::text) AND (a.currency = w.currency))))
+             LEFT JOIN LATERAL ( SELECT e.balance_micros
+                   FROM public.ledger_entries e
+                  WHERE (e.account_id = a.id)
+                  ORDER BY e.transaction_id DESC
+                 LIMIT 1) h ON (true))
+             LEFT JOIN LATERAL ( SELECT sum(e.amount_micros) AS micros
+                   FROM (public.ledger_entries e
+                     JOIN public.ledger_transactions t ON ((t.id = e.transaction_id)))
+                  WHERE ((e.account_id = a.id) AND (e.transaction_id >= uuidv7('-00:01:00'::interval)) AND (t.kind <> 'usage'::text))) recent ON (true))
+             LEFT JOIN LATERAL ( SELECT sum((owed.now - m.billed_micros)) AS unposted_now,
+                    sum((owed.before - m.billed_micros)) AS unposted_then,
+                    sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (m.opened_at < (now() - '00:01:00'::interval)) AND (NOT (EXISTS ( SELECT
+                           FROM public.meter_pauses p
+                          WHERE ((p.meter_id = m.id) AND (COALESCE(p.until_at, 'infinity'::timestamp with time zone) > (now() - '00:01:00'::interval)))))))) AS burning
+                   FROM ((public.meters m
+                     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, now()) AS now,
+                            GREATEST(m.opened_at, LEAST(m.closed_at, (now() - '00:01:00'::interval))) AS before) until)
+                     CROSS JOIN LATERAL ( SELECT public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, until.now, public.meter_lost(m.id, m.opened_at, until.now))) AS now,
+                            public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, until.before, public.meter_lost(m.id, m.opened_at, until.before))) AS before) owed)
+                  WHERE ((m.org_id = w.org_id) AND (m.currency = w.currency) AND (m.settled_at IS NULL))) b ON (true))
+          WHERE (COALESCE(s.state_since, '-infinity'::timestamp with time zone) < (now() - '00:01:00'::interval))) f
+  WHERE (((state = ANY (ARRAY['good'::text, 'low'::text])) AND (GREATEST(now_micros, then_micros) <= (0)::numeric) AND ((state = 'low'::text) OR (burning > (0)::numeric) OR (GREATEST(now_micros, then_micros) < (0)::numeric))) OR ((state = ANY (ARRAY['empty'::text, 'stopped'::text, 'released'::text])) AND (LEAST(now_micros, then_micros) > (0)::numeric)));
+
+COMMENT ON VIEW public.invariant_38_standing_is_balance IS 'no rung contradicts what can be spent for over a minute';
+
 CREATE TABLE public.invitations (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -2781,6 +2860,20 @@ CREATE TABLE public.login_states (
 );
 
 COMMENT ON TABLE public.login_states IS 'platform: logins that were started and not yet finished; the verifier is sealed';
+
+CREATE VIEW public.meter_burn WITH (security_invoker='true') AS
+ SELECT m.org_id,
+    m.currency,
+    count(*) FILTER (WHERE ((m.closed_at IS NULL) AND (m.micros_per_hour > 0))) AS running,
+    (COALESCE(sum(m.micros_per_hour) FILTER (WHERE (m.closed_at IS NULL)), (0)::numeric))::bigint AS open_micros_per_hour,
+    (COALESCE(sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (NOT (EXISTS ( SELECT
+           FROM public.meter_pauses p
+          WHERE ((p.meter_id = m.id) AND (p.until_at IS NULL))))))), (0)::numeric))::bigint AS micros_per_hour,
+    (sum((public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, u.until_at, public.meter_lost(m.id, m.opened_at, u.until_at))) - m.billed_micros)))::bigint AS unposted_micros
+   FROM (public.meters m
+     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, GREATEST(clock_timestamp(), m.billed_until)) AS until_at) u)
+  WHERE (m.settled_at IS NULL)
+  GROUP BY m.org_id, m.currency;
 
 CREATE TABLE public.node_health (
     id uuid NOT NULL,
@@ -3221,6 +3314,9 @@ ALTER TABLE ONLY public.ssh_keys
 ALTER TABLE ONLY public.ssh_keys
     ADD CONSTRAINT ssh_keys_user_id_fingerprint_key UNIQUE (user_id, fingerprint);
 
+ALTER TABLE ONLY public.standings
+    ADD CONSTRAINT standings_pkey PRIMARY KEY (org_id, currency);
+
 ALTER TABLE ONLY public.task_keys
     ADD CONSTRAINT task_keys_pkey PRIMARY KEY (key_id);
 
@@ -3400,6 +3496,8 @@ CREATE UNIQUE INDEX slot_quarantines_one_open ON public.slot_quarantines USING b
 CREATE INDEX slots_by_serial ON public.slots USING btree (serial);
 
 CREATE INDEX slots_free ON public.slots USING btree (sku_id, node_id, gpu_index) WHERE (present AND (NOT held));
+
+CREATE INDEX standings_watched ON public.standings USING btree (org_id, currency) WHERE (state <> 'good'::text);
 
 CREATE UNIQUE INDEX task_keys_one_first ON public.task_keys USING btree ((true)) WHERE (statement IS NULL);
 
@@ -3646,6 +3744,9 @@ ALTER TABLE ONLY public.slots
 ALTER TABLE ONLY public.ssh_keys
     ADD CONSTRAINT ssh_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
 
+ALTER TABLE ONLY public.standings
+    ADD CONSTRAINT standings_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
 ALTER TABLE ONLY public.task_phases
     ADD CONSTRAINT task_phases_task_id_fkey FOREIGN KEY (task_id) REFERENCES public.tasks(id) ON DELETE CASCADE;
 
@@ -3801,6 +3902,10 @@ CREATE POLICY slot_holds_tenant ON public.slot_holds USING (public.visible_org(o
 ALTER TABLE public.ssh_keys ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY ssh_keys_own ON public.ssh_keys USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
+
+ALTER TABLE public.standings ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY standings_tenant ON public.standings USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.usage ENABLE ROW LEVEL SECURITY;
 
@@ -4150,6 +4255,28 @@ GRANT SELECT ON TABLE public.invariant_14_flows_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_holds_end TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(counting_since) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(told) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(entered_micros) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(paused_until) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(paused_by) ON TABLE public.standings TO gpuaas_app;
+
+GRANT UPDATE(pause_reason) ON TABLE public.standings TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_standings_move TO gpuaas_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.tasks TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_tasks_move TO gpuaas_app;
@@ -4228,6 +4355,8 @@ GRANT SELECT ON TABLE public.invariant_37_one_gpu_one_node TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_37_slots_of_nodes TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_38_standing_is_balance TO gpuaas_app;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.invitations TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_access_tokens TO gpuaas_app;
@@ -4289,6 +4418,8 @@ GRANT UPDATE(expires_at) ON TABLE public.issuer_sessions TO gpuaas_app;
 GRANT UPDATE(ended_at) ON TABLE public.issuer_sessions TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.login_states TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.meter_burn TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.node_health TO gpuaas_app;
 
