@@ -19,8 +19,9 @@ class HtmlPage(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...]
 
 
-def html_page(title: str, content: str, *, style: str, script: str = "") -> HtmlPage:
-    """A whole page. `style` and `script` name files beside this one; `content` is HTML already."""
+def html_page(title: str, content: str, *, style: str, script: str = "", forms: str = "'none'") -> HtmlPage:
+    """A whole page. `style` and `script` name files beside this one; `content` is HTML already; `forms` are the places
+    its forms may lead to, redirects included."""
     css, js = _asset(style), _asset(script) if script else ""
     body = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -35,7 +36,9 @@ def html_page(title: str, content: str, *, style: str, script: str = "") -> Html
     policy = (
         f"default-src 'none'; style-src '{_hash(css)}'; "
         + (f"script-src '{_hash(js)}'; connect-src 'self'; " if js else "")
-        + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        + "img-src data:; base-uri 'none'; form-action "
+        + forms
+        + "; frame-ancestors 'none'"
     )
     return HtmlPage(
         body.encode(),

@@ -35,7 +35,7 @@ _ONCE = frozenset(
 _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
 # The escape itself, not a backslash that is itself escaped before "u0000".
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_AT = re.compile(r" - at `(?:key in )?\$?\.?(.*?)`$")
+_AT = re.compile(r" - at `(?:key` in `)?\$?\.?(.*?)`$")
 _PATTERN = re.compile(r"`str` matching regex ((['\"]).*\2)")
 _WORDS = {repr(pattern): words for pattern, words in WORDS.items()}
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")

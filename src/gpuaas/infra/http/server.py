@@ -131,7 +131,9 @@ def _said_before(record: logging.LogRecord) -> bool:
     return "without completing response" not in str(record.msg)
 
 
-def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
+def make_server(
+    app: Any, *, host: str, port: int, protocol: type[CatalogueProtocol] = CatalogueProtocol
+) -> uvicorn.Server:
     logging.getLogger("uvicorn.error").addFilter(_said_before)
     return QuietServer(
         uvicorn.Config(
@@ -139,7 +141,7 @@ def make_server(app: Any, *, host: str, port: int) -> uvicorn.Server:
             host=host,
             port=port,
             loop="uvloop",
-            http=CatalogueProtocol,
+            http=protocol,
             ws="websockets-sansio",
             lifespan="off",
             access_log=False,
