@@ -1,6 +1,7 @@
 """Webhooks: signed as the library expects, sent until taken, never forgotten; and each way they go wrong, on tap."""
 
 import time
+from typing import Any
 
 import pytest
 import stripe
@@ -215,5 +216,5 @@ def test_the_log_has_no_key_in_it(provider, library, taker: WebhookTaker):
         assert secret not in provider.log
 
 
-def believed(told: Taken) -> stripe.Event:
-    return stripe.Webhook.construct_event(told.body, told.signature, WEBHOOK_SECRET)  # type: ignore[no-untyped-call] # the library does not say
+def believed(told: Taken) -> Any:
+    return stripe.Webhook.construct_event(told.body, told.signature, WEBHOOK_SECRET)
