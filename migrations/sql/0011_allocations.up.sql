@@ -31,8 +31,9 @@ CREATE TABLE allocations (
     requested_by         text NOT NULL,
     requested_by_id      uuid,
     ssh_keys             text[] NOT NULL,
-    state                text NOT NULL CHECK (state IN ('requested', 'provisioning', 'active', 'releasing', 'released',
-                                                        'failed', 'release_failed')),
+    state                text NOT NULL CHECK (state IN ('requested', 'provisioning', 'active', 'stopping', 'stopped',
+                                                        'starting', 'releasing', 'released', 'failed',
+                                                        'release_failed')),
     state_since          timestamptz NOT NULL DEFAULT now(),
     due_at               timestamptz,
     version              bigint NOT NULL DEFAULT 1,
@@ -53,6 +54,13 @@ CREATE TABLE allocations (
     -- health of what is held
     degraded_since       timestamptz,
     degraded_reason      text NOT NULL DEFAULT '',
+    -- stopped: its login is closed and nothing of it runs; its home and its GPUs are kept
+    stop_reason          text NOT NULL DEFAULT '' CHECK (stop_reason IN ('', 'user', 'balance', 'budget')),
+    stopped_by           text NOT NULL DEFAULT '',
+    stop_requested_at    timestamptz,
+    stop_due_at          timestamptz,
+    stop_unpaid          boolean NOT NULL DEFAULT false,
+    stop_after           timestamptz,
     -- the end
     release_requested_at timestamptz,
     release_reason       text NOT NULL DEFAULT '',
@@ -65,7 +73,8 @@ CREATE TABLE allocations (
     failure              text NOT NULL DEFAULT '',
     correlation_id       text NOT NULL,
     created_at           timestamptz NOT NULL DEFAULT now(),
-    CHECK ((ended_at IS NOT NULL) = (state IN ('released', 'failed')))
+    CHECK ((ended_at IS NOT NULL) = (state IN ('released', 'failed'))),
+    CHECK (stop_reason <> '' OR state NOT IN ('stopping', 'stopped', 'starting'))
 );
 CREATE UNIQUE INDEX allocations_one_name ON allocations (project_id, name) WHERE state NOT IN ('released', 'failed');
 CREATE INDEX allocations_by_project ON allocations (project_id, id DESC);
@@ -349,7 +358,7 @@ CREATE VIEW invariant_05_live_have_holds WITH (security_invoker = true) AS
 SELECT a.id::text AS subject, 'it is ' || a.state || ' and holds ' || count(h.id) || ' slots of ' || a.gpu_count * a.node_count
        AS problem
 FROM allocations a LEFT JOIN slot_holds h ON h.allocation_id = a.id AND h.ended_at IS NULL
-WHERE a.state IN ('provisioning', 'active', 'releasing', 'release_failed')
+WHERE a.state IN ('provisioning', 'active', 'stopping', 'stopped', 'starting', 'releasing', 'release_failed')
 GROUP BY a.id HAVING count(h.id) <> a.gpu_count * a.node_count
 UNION ALL
 SELECT h.id::text, 'a hold of an allocation that is ' || a.state
@@ -393,7 +402,8 @@ COMMENT ON VIEW invariant_10_cleaning_ends IS 'cleaning lasts no longer than its
 CREATE VIEW invariant_14_allocations_move WITH (security_invoker = true) AS
 SELECT id::text AS subject, 'the allocation is ' || state || ' and should not be since ' || due_at AS problem
 FROM allocations
-WHERE state IN ('requested', 'provisioning', 'releasing') AND (due_at IS NULL OR due_at < now() - interval '60 seconds');
+WHERE state IN ('requested', 'provisioning', 'stopping', 'stopped', 'starting', 'releasing')
+  AND (due_at IS NULL OR due_at < now() - interval '60 seconds');
 COMMENT ON VIEW invariant_14_allocations_move IS 'no allocation is past the deadline of its state by over 60 seconds';
 
 CREATE VIEW invariant_21_books_are_real WITH (security_invoker = true) AS

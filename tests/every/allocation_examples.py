@@ -74,6 +74,18 @@ async def allocation_release(stage: Stage) -> Example:
 
 
 @example
+async def allocation_stop(stage: Stage) -> Example:
+    return Example(path=await _one(stage), body={"reason": REASON})
+
+
+@example
+async def allocation_start(stage: Stage) -> Example:
+    await put_money(stage.setting)
+    allocation_id = await put_allocation(stage.setting, state="stopped", stop_reason="user", stopped_by="example")
+    return Example(path={"allocation_id": allocation_id})
+
+
+@example
 async def allocation_force_release(stage: Stage) -> Example:
     return Example(path=await _one(stage), body={"reason": REASON})
 

@@ -51,6 +51,41 @@ async def failed(ground: Ground, _: Any) -> UUID:
     return made.id
 
 
+async def stopping(ground: Ground, _: Any) -> UUID:
+    made = await ground.active()
+    await ground.stop(made.id)
+    return made.id
+
+
+async def stopped(ground: Ground, superuser: Any) -> UUID:
+    allocation_id = await stopping(ground, superuser)
+    await ground.run()
+    return allocation_id
+
+
+async def stop_failed(ground: Ground, superuser: Any) -> UUID:
+    allocation_id = await stopping(ground, superuser)
+    ground.machines[0].silent = True
+    await ground.run(ground.executor(hasty()))
+    return allocation_id
+
+
+async def started(ground: Ground, superuser: Any) -> UUID:
+    allocation_id = await stopped(ground, superuser)
+    await ground.start(allocation_id)
+    await ground.run()
+    return allocation_id
+
+
+async def start_failed(ground: Ground, superuser: Any) -> UUID:
+    allocation_id = await stopped(ground, superuser)
+    for index in range(8):
+        ground.machines[0].host.fail_health(index)
+    await ground.start(allocation_id)
+    await ground.run()
+    return allocation_id
+
+
 async def releasing(ground: Ground, _: Any) -> UUID:
     made = await ground.active()
     await ground.release(made.id)
@@ -165,6 +200,11 @@ ALLOCATION_STORIES: dict[str, Story] = {
     "allocation.reserved": active,
     "allocation.active": active,
     "allocation.failed": failed,
+    "allocation.stopping": stopping,
+    "allocation.stopped": stopped,
+    "allocation.stop_failed": stop_failed,
+    "allocation.started": started,
+    "allocation.start_failed": start_failed,
     "allocation.releasing": releasing,
     "allocation.released": released,
     "allocation.release_failed": release_failed,

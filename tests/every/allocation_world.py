@@ -9,7 +9,7 @@ from gpuaas.kit.ids import new_id
 from tests.every.fleet_world import put_sku
 from tests.every.world import Setting
 
-LASTS = {"requested", "provisioning", "releasing"}
+LASTS = {"requested", "provisioning", "stopping", "stopped", "starting", "releasing"}
 ENDED = {"released", "failed"}
 
 
@@ -33,7 +33,7 @@ async def put_allocation(s: Setting, *, state: str = "active", held: bool = True
         "state": state,
         "due_at": now + timedelta(hours=1) if state in LASTS else None,
         "lease_seconds": 3600,
-        "active_at": now if state in {"active", "releasing", "released", "release_failed"} else None,
+        "active_at": now if state not in {"requested", "provisioning", "failed"} else None,
         "expires_at": now + timedelta(hours=1),
         "ends_at": now + timedelta(days=30),
         "ended_at": now if state in ENDED else None,

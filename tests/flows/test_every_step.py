@@ -20,9 +20,16 @@ from tests.support.ground import Ground, ground_of
 FORWARD = [(kind, step.name) for kind, flow in FLOWS.items() for step in flow.steps]
 BACKWARD = [(kind, step.name) for kind, flow in FLOWS.items() for step in flow.steps if step.undo is not None]
 MOMENTS = ["before", "after", "twice"]
-ENDS = {FlowKind.ALLOCATION_PROVISION: AllocationState.ACTIVE, FlowKind.ALLOCATION_RELEASE: AllocationState.RELEASED}
+ENDS = {
+    FlowKind.ALLOCATION_PROVISION: AllocationState.ACTIVE,
+    FlowKind.ALLOCATION_STOP: AllocationState.STOPPED,
+    FlowKind.ALLOCATION_START: AllocationState.ACTIVE,
+    FlowKind.ALLOCATION_RELEASE: AllocationState.RELEASED,
+}
 FAILS = {
     FlowKind.ALLOCATION_PROVISION: AllocationState.FAILED,
+    FlowKind.ALLOCATION_STOP: AllocationState.STOPPED,
+    FlowKind.ALLOCATION_START: AllocationState.STOPPED,
     FlowKind.ALLOCATION_RELEASE: AllocationState.RELEASE_FAILED,
 }
 
@@ -43,7 +50,13 @@ async def begun(ground: Ground, kind: FlowKind) -> Allocation:
     if kind is FlowKind.ALLOCATION_PROVISION:
         return await ground.reserve(2)
     allocation = await ground.active(2)
-    await ground.release(allocation.id)
+    if kind is FlowKind.ALLOCATION_RELEASE:
+        await ground.release(allocation.id)
+        return allocation
+    await ground.stop(allocation.id)
+    if kind is FlowKind.ALLOCATION_START:
+        await ground.run()
+        await ground.start(allocation.id)
     return allocation
 
 
@@ -172,7 +185,8 @@ async def test_an_undo_that_fails_surrenders_and_nobody_is_given_what_is_left(
     assert (await ground.read(allocation.id)).state is FAILS[kind]
     async with ground.db.read(EVERYTHING) as tx:
         free = await tx.value(
-            "SELECT count(*) FROM slot_holds h WHERE h.allocation_id = $1 AND NOT EXISTS "
+            "SELECT count(*) FROM slot_holds h JOIN allocations a ON a.id = h.allocation_id WHERE h.allocation_id = $1 "
+            "AND NOT (h.ended_at IS NULL AND a.state = 'stopped') AND NOT EXISTS "
             "(SELECT FROM slot_quarantines q WHERE q.serial = h.serial AND q.ended_at IS NULL)",
             allocation.id,
         )
@@ -185,24 +199,27 @@ async def once(ground: Ground, allocation: Allocation) -> None:
     async with ground.db.read(EVERYTHING) as tx:
         rows = await tx.rows(
             "SELECT phase, count(*) FROM allocation_timeline WHERE allocation_id = $1 "
-            "AND phase IN ('active', 'released', 'failed') GROUP BY phase HAVING count(*) > 1",
+            "AND phase IN ('active', 'stopped', 'started', 'released', 'failed') GROUP BY phase HAVING count(*) > 1",
             allocation.id,
         )
         told = await tx.rows(
             "SELECT name, count(*) FROM outbox WHERE subject_id = $1 AND name IN "
-            "('allocation.active', 'allocation.released', 'allocation.failed') GROUP BY name HAVING count(*) > 1",
+            "('allocation.active', 'allocation.stopped', 'allocation.started', 'allocation.released', "
+            "'allocation.failed') GROUP BY name HAVING count(*) > 1",
             allocation.id,
         )
     assert (list(rows), list(told)) == ([], [])
 
 
 async def free_or_quarantined(ground: Ground, allocation: Allocation) -> None:
-    """No slot is held for what is no more; what could not be proven clean is in quarantine."""
+    """No slot is held for what is no more; what could not be proven clean is in quarantine. What is stopped keeps its
+    own."""
     async with ground.db.read(EVERYTHING) as tx:
         rows = await tx.rows(
             "SELECT h.state, EXISTS (SELECT FROM slot_quarantines q WHERE q.serial = h.serial AND q.ended_at IS NULL) "
-            "AS sick FROM slot_holds h WHERE h.allocation_id = $1",
+            "OR a.state = 'stopped' AS kept "
+            "FROM slot_holds h JOIN allocations a ON a.id = h.allocation_id WHERE h.allocation_id = $1",
             allocation.id,
         )
     for row in rows:
-        assert row["state"] in ("unused", "clean") or row["sick"], dict(row)
+        assert row["state"] in ("unused", "clean") or row["kept"], dict(row)

@@ -13,13 +13,14 @@ from uuid import UUID
 import httpx
 import msgspec
 
-from gpuaas.contracts.http.allocations import AllocationState, Isolation
+from gpuaas.contracts.http.allocations import AllocationState, Isolation, StopReason
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.contracts.tasks.base import TASK_TYPES, Order
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.placement import service as placement
+from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.nodes.registry import service as registry
@@ -75,6 +76,9 @@ class Machine(Agent):
     done: list[str] = field(default_factory=list)
     hand: list[Order] = field(default_factory=list)
     """Fetched and not told of: what an agent takes up again after a crash."""
+
+    def home(self, login: str) -> Path:
+        return self.host.homes / login
 
     async def beat(self) -> None:
         if not self.silent:
@@ -239,6 +243,14 @@ class Ground:
         async with self.db.transaction(EVERYTHING, "test") as tx:
             await allocations.allocation_release(tx, allocation_id, by="test", reason="given back")
 
+    async def stop(self, allocation_id: UUID, reason: StopReason = StopReason.BALANCE) -> None:
+        async with self.db.transaction(EVERYTHING, "test") as tx:
+            await stopping.allocation_stop(tx, AllocationId(allocation_id), reason=reason, by="test")
+
+    async def start(self, allocation_id: UUID) -> None:
+        async with self.db.transaction(EVERYTHING, "test") as tx:
+            await stopping.allocation_start(tx, AllocationId(allocation_id), by="test")
+
     async def read(self, allocation_id: UUID) -> Allocation:
         async with self.db.read(EVERYTHING) as tx:
             return await allocations.allocation_get(tx, allocation_id)
@@ -252,9 +264,7 @@ class Ground:
     async def leftovers(self) -> list[str]:
         """What is on the machines and belongs to no live allocation, and what the invariants say."""
         async with self.db.read(EVERYTHING) as tx:
-            live = await tx.rows(
-                "SELECT id FROM allocations WHERE state IN ('provisioning', 'active', 'releasing', 'release_failed')"
-            )
+            live = await tx.rows("SELECT id FROM allocations WHERE state NOT IN ('requested', 'released', 'failed')")
             views = await tx.rows(  # no relay runs here: events wait
                 "SELECT viewname FROM pg_views WHERE viewname LIKE 'invariant%' AND viewname NOT LIKE 'invariant_11%'"
             )

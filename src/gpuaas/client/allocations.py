@@ -11,6 +11,7 @@ from gpuaas.contracts.http.allocations import (
     AllocationQuery,
     AllocationRelease,
     AllocationRenew,
+    AllocationStop,
     AllocationView,
     CertificateKeys,
     CertificateOfRelease,
@@ -119,6 +120,25 @@ def allocation_release(project_id: UUID, allocation_id: UUID, wanted: Allocation
         path=f"/projects/{project_id}/allocations/{allocation_id}/release",
         answer=AllocationView,
         body=wanted,
+    )
+
+
+def allocation_stop(project_id: UUID, allocation_id: UUID, wanted: AllocationStop) -> Call[AllocationView]:
+    return Call(
+        operation="allocation_stop",
+        method="POST",
+        path=f"/projects/{project_id}/allocations/{allocation_id}/stop",
+        answer=AllocationView,
+        body=wanted,
+    )
+
+
+def allocation_start(project_id: UUID, allocation_id: UUID) -> Call[AllocationView]:
+    return Call(
+        operation="allocation_start",
+        method="POST",
+        path=f"/projects/{project_id}/allocations/{allocation_id}/start",
+        answer=AllocationView,
     )
 
 

@@ -125,6 +125,7 @@ class Code(StrEnum):
     ALLOCATION_RELEASING = "allocation_releasing"
     ALLOCATION_LIFETIME = "allocation_lifetime"
     ALLOCATION_NOT_ACTIVE = "allocation_not_active"
+    ALLOCATION_NOT_STOPPED = "allocation_not_stopped"
     ALLOCATION_NOT_WAITING = "allocation_not_waiting"
     FORCE_RELEASE_LATER = "force_release_later"
     FORCE_RELEASE_EXHAUSTED = "force_release_exhausted"
@@ -263,6 +264,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ALLOCATION_RELEASING: (kind.Conflict, "The allocation is being released already."),
     C.ALLOCATION_LIFETIME: (kind.Conflict, "The allocation cannot last longer than the policy allows. See explain."),
     C.ALLOCATION_NOT_ACTIVE: (kind.Conflict, "The allocation is not active."),
+    C.ALLOCATION_NOT_STOPPED: (kind.Conflict, "The allocation is not stopped."),
     C.ALLOCATION_NOT_WAITING: (kind.Conflict, "The allocation does not wait in the queue."),
     C.FORCE_RELEASE_LATER: (kind.Conflict, "The last attempt was just now. Wait before the next."),
     C.FORCE_RELEASE_EXHAUSTED: (

@@ -4,6 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from gpuaas.contracts.events.base import Event, Stream
+from gpuaas.contracts.http.allocations import StopReason
 
 
 class AllocationRequested(Event, frozen=True, kw_only=True):
@@ -46,6 +47,58 @@ class AllocationFailed(Event, frozen=True, kw_only=True):
     allocation_id: UUID
     project_id: UUID
     code: str
+    reason: str
+
+
+class AllocationStopping(Event, frozen=True, kw_only=True):
+    """Its login is being closed. For money, it is not charged from `requested_at` on."""
+
+    NAME = "allocation.stopping"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    requested_at: datetime
+    reason: StopReason
+
+
+class AllocationStopped(Event, frozen=True, kw_only=True):
+    """Nobody can log in and nothing runs; its home and its GPUs are kept until `release_at`."""
+
+    NAME = "allocation.stopped"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    reason: StopReason
+    release_at: datetime | None
+
+
+class AllocationStopFailed(Event, frozen=True, kw_only=True):
+    """No node has proven that nobody can log in: it is tried again."""
+
+    NAME = "allocation.stop_failed"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    reason: str
+
+
+class AllocationStarted(Event, frozen=True, kw_only=True):
+    """Its GPUs were proven usable again at `started_at`: from then on it is charged."""
+
+    NAME = "allocation.started"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
+    started_at: datetime
+
+
+class AllocationStartFailed(Event, frozen=True, kw_only=True):
+    """It is stopped as before."""
+
+    NAME = "allocation.start_failed"
+    STREAM = Stream.PROVISIONING
+    allocation_id: UUID
+    project_id: UUID
     reason: str
 
 

@@ -25,6 +25,10 @@ class AllocationState(StrEnum):
     """Its GPUs are reserved and being made ready."""
     ACTIVE = "active"
     """Its GPUs were proven usable, and are its tenant's."""
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    """Nobody can log in and nothing of it runs; its home and its GPUs are kept, until it is started or released."""
+    STARTING = "starting"
     RELEASING = "releasing"
     RELEASED = "released"
     """Nothing of it is left on its nodes; how they were cleaned is in the certificate."""
@@ -32,6 +36,15 @@ class AllocationState(StrEnum):
     """It never became active; nothing was charged."""
     RELEASE_FAILED = "release_failed"
     """It could not be proven gone: its GPUs are in quarantine, nobody is given them, and nothing more is charged."""
+
+
+class StopReason(StrEnum):
+    """Why an allocation is stopped. For money: it is not charged, and after a time it is released. By its own people:
+    it is charged as before, since its GPUs are kept for them."""
+
+    USER = "user"
+    BALANCE = "balance"
+    BUDGET = "budget"
 
 
 class Isolation(StrEnum):
@@ -77,6 +90,10 @@ class AllocationRenew(Request, frozen=True, kw_only=True):
 
 
 class AllocationRelease(Request, frozen=True, kw_only=True):
+    reason: Reason | None = None
+
+
+class AllocationStop(Request, frozen=True, kw_only=True):
     reason: Reason | None = None
 
 
@@ -146,6 +163,8 @@ class AllocationView(Response, frozen=True, kw_only=True):
     """It cannot be renewed beyond this."""
     reclaim_at: datetime | None
     """It is idle, and is released then, unless it is used or renewed."""
+    stop_reason: StopReason | None
+    """Why it is stopped, or about to be, or being started again."""
     released_by: str
     release_reason: str
     ended_at: datetime | None

@@ -14,6 +14,8 @@ class FlowKind(StrEnum):
     """Every flow there is. A test holds that each has its steps."""
 
     ALLOCATION_PROVISION = "allocation.provision"
+    ALLOCATION_STOP = "allocation.stop"
+    ALLOCATION_START = "allocation.start"
     ALLOCATION_RELEASE = "allocation.release"
 
 

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import msgspec
 
-from gpuaas.contracts.http.allocations import AllocationState, Isolation
+from gpuaas.contracts.http.allocations import AllocationState, Isolation, StopReason
 from gpuaas.domains.allocations.states import HoldState
 from gpuaas.kit.ids import AllocationId, HoldId, NodeId, OrgId, ProjectId, SkuId, SlotId
 
@@ -42,6 +42,16 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     reclaim_at: datetime | None
     degraded_since: datetime | None
     degraded_reason: str
+    stop_reason: str
+    """Of StopReason; empty: it is not stopped."""
+    stopped_by: str
+    stop_requested_at: datetime | None
+    stop_due_at: datetime | None
+    """When it is released, if it is not started before; None: with its lease."""
+    stop_unpaid: bool
+    """Stopped by its own people, who could not pay for it meanwhile: it is not charged."""
+    stop_after: datetime | None
+    """What failed last is not tried again before."""
     release_requested_at: datetime | None
     release_reason: str
     released_by: str
@@ -58,6 +68,10 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     def gpus(self) -> int:
         """On all nodes."""
         return self.gpu_count * self.node_count
+
+    @property
+    def stopped_for_money(self) -> bool:
+        return self.stop_reason in (StopReason.BALANCE, StopReason.BUDGET)
 
 
 class NewAllocation(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +127,9 @@ class Shown(msgspec.Struct, frozen=True):
     ended_at: datetime | None
     failure_code: str
     failure: str
+    stop_reason: str
+    stopped_by: str
+    stop_unpaid: bool
     version: int
 
 

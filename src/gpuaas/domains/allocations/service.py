@@ -48,6 +48,8 @@ gpus_of = store.gpus
 holds_of = store.holds
 live_in = store.live_in
 keep_connection = store.keep_connection
+allocation_move = store.move
+allocation_failure = store.failed
 sealed_by_others = store.sealed_by_others
 reseal = store.reseal
 
@@ -110,7 +112,9 @@ async def allocation_renew(tx: Tx, allocation_id: UUID, *, seconds: int | None) 
     allocation = await store.lock(tx, allocation_id)
     renewed = await store.renew(tx, allocation.id, seconds=seconds or allocation.lease_seconds)
     if renewed is None:
-        raise Conflict(Code.ALLOCATION_NOT_ACTIVE, f"The allocation is {allocation.state}: only an active one lasts.")
+        raise Conflict(
+            Code.ALLOCATION_NOT_ACTIVE, f"The allocation is {allocation.state}: only what is active or stopped lasts."
+        )
     if allocation.expires_at is not None and allocation.expires_at == allocation.ends_at:
         raise Conflict(
             Code.ALLOCATION_LIFETIME,
@@ -136,7 +140,7 @@ async def allocation_release(tx: Tx, allocation_id: UUID, *, by: str, reason: st
             return await allocation_fail(tx, allocation, code="cancelled", reason=f"taken out of the queue by {by}")
         case S.PROVISIONING:
             return await _stop(tx, allocation, by=by, reason=reason, forced=False)
-        case S.ACTIVE:
+        case S.ACTIVE | S.STOPPING | S.STOPPED | S.STARTING:
             return await release_for(tx, allocation, reason=reason, by=by)
         case S.RELEASING | S.RELEASE_FAILED:
             raise Conflict(Code.ALLOCATION_RELEASING, f"The allocation is {allocation.state} already.")
@@ -145,7 +149,8 @@ async def allocation_release(tx: Tx, allocation_id: UUID, *, by: str, reason: st
 
 
 async def release_for(tx: Tx, allocation: Allocation, *, reason: str, by: str, forced: bool = False) -> Allocation:
-    """An active one is given back; charging ends with this commit."""
+    """What its tenant has is given back; charging ends with this commit. A stop or a start that is under way finds
+    nothing more to do."""
     await store.move(tx, allocation.id, to=S.RELEASING, due_seconds=RELEASING_SECONDS)
     allocation = await store.ask_release(tx, allocation.id, reason=reason, by=by, forced=forced)
     return await _release(tx, allocation)
@@ -164,7 +169,7 @@ async def allocation_force_release(
     """By an operator: like a release, and again when a release has failed; counted, backed off and bounded."""
     allocation = await store.lock(tx, allocation_id)
     match allocation.state:
-        case S.ACTIVE:
+        case S.ACTIVE | S.STOPPING | S.STOPPED | S.STARTING:
             return await release_for(tx, allocation, reason=reason, by=by, forced=True)
         case S.PROVISIONING:
             return await _stop(tx, allocation, by=by, reason=reason, forced=True)

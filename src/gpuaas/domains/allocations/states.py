@@ -11,7 +11,12 @@ LIFE = Life(
     {
         S.REQUESTED: exits(S.PROVISIONING, S.FAILED, deadline=minutes(720 * 60), on_deadline=S.FAILED),
         S.PROVISIONING: exits(S.ACTIVE, S.FAILED, deadline=minutes(60), on_deadline=S.FAILED),
-        S.ACTIVE: exits(S.RELEASING, rests="its tenant has it, until its lease ends or somebody releases it"),
+        S.ACTIVE: exits(
+            S.STOPPING, S.RELEASING, rests="its tenant has it, until its lease ends or somebody releases it"
+        ),
+        S.STOPPING: exits(S.STOPPED, S.RELEASING, deadline=minutes(30), on_deadline=S.STOPPED),
+        S.STOPPED: exits(S.STARTING, S.STOPPING, S.RELEASING, deadline=minutes(8_760 * 60), on_deadline=S.RELEASING),
+        S.STARTING: exits(S.ACTIVE, S.STOPPED, S.RELEASING, deadline=minutes(45), on_deadline=S.STOPPED),
         S.RELEASING: exits(S.RELEASED, S.RELEASE_FAILED, deadline=minutes(60), on_deadline=S.RELEASE_FAILED),
         S.RELEASED: terminal,
         S.FAILED: terminal,
@@ -21,10 +26,12 @@ LIFE = Life(
     what="The life of an allocation. Deadlines are upper bounds: `due_at` is the moment, and the flows' own "
     "are shorter.",
 )
-HOLDS_SLOTS = frozenset({S.PROVISIONING, S.ACTIVE, S.RELEASING, S.RELEASE_FAILED})
+KEPT = frozenset({S.ACTIVE, S.STOPPING, S.STOPPED, S.STARTING})
+"""Its tenant has it, whether or not he can use it now."""
+HOLDS_SLOTS = KEPT | {S.PROVISIONING, S.RELEASING, S.RELEASE_FAILED}
 LIVE = HOLDS_SLOTS | {S.REQUESTED}
-HAS_ACCOUNT = frozenset({S.PROVISIONING, S.ACTIVE, S.RELEASING, S.RELEASE_FAILED})
-"""Its account may be on its nodes; an active one's must be."""
+HAS_ACCOUNT = HOLDS_SLOTS
+"""Its account may be on its nodes; an active one's, and that of a stopped one, must be."""
 
 
 class HoldState(StrEnum):

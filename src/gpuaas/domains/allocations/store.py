@@ -49,8 +49,10 @@ WHERE id = $1 RETURNING *
 """
 RENEW = """
 UPDATE allocations SET expires_at = least(now() + make_interval(secs => $2), ends_at), expiry_warned_at = NULL,
-    idle_since = NULL, idle_warned_at = NULL, reclaim_at = NULL, version = version + 1
-WHERE id = $1 AND state = 'active' RETURNING *
+    idle_since = NULL, idle_warned_at = NULL, reclaim_at = NULL, version = version + 1,
+    due_at = CASE WHEN state = 'stopped' AND stop_due_at IS NULL
+                  THEN least(now() + make_interval(secs => $2), ends_at) ELSE due_at END
+WHERE id = $1 AND state IN ('active', 'stopped') RETURNING *
 """
 ASK_RELEASE = """
 UPDATE allocations SET release_requested_at = coalesce(release_requested_at, now()), release_reason = $2,
@@ -74,7 +76,8 @@ _SHOWN = """
 SELECT a.id, a.org_id, a.project_id, a.name, a.sku_id, k.name AS sku_name, k.region, k.gpu_model, a.gpu_count,
     a.node_count, a.isolation, p.currency, p.micros_per_gpu_hour, a.tags, a.requested_by, a.state, a.state_since,
     a.due_at, a.degraded_since, a.degraded_reason, a.created_at, a.active_at, a.expires_at, a.ends_at, a.reclaim_at,
-    a.release_requested_at, a.released_by, a.release_reason, a.ended_at, a.failure_code, a.failure, a.version
+    a.release_requested_at, a.released_by, a.release_reason, a.ended_at, a.failure_code, a.failure,
+    a.stop_reason, a.stopped_by, a.stop_unpaid, a.version
 FROM allocations a JOIN skus k ON k.id = a.sku_id JOIN sku_prices p ON p.id = a.price_id
 """
 SHOW = f"{_SHOWN} WHERE a.id = $1"

@@ -10,6 +10,7 @@ from gpuaas.contracts.http.allocations import (
     Failure,
     HeldGpu,
     SignedCertificate,
+    StopReason,
     TimelineMoment,
 )
 from gpuaas.domains.allocations.certificates.models import Certificate
@@ -51,6 +52,7 @@ def fields(found: Shown) -> dict[str, Any]:
         "expires_at": found.expires_at,
         "ends_at": found.ends_at,
         "reclaim_at": found.reclaim_at,
+        "stop_reason": StopReason(found.stop_reason) if found.stop_reason else None,
         "released_by": found.released_by,
         "release_reason": found.release_reason,
         "ended_at": found.ended_at,
@@ -60,9 +62,14 @@ def fields(found: Shown) -> dict[str, Any]:
 
 
 def _ends_by_itself(found: Shown) -> datetime | None:
-    if found.state is not S.ACTIVE:
-        return found.due_at
-    return min((at for at in (found.expires_at, found.reclaim_at) if at is not None), default=None)
+    match found.state:
+        case S.ACTIVE:
+            ends = (found.expires_at, found.reclaim_at)
+        case S.STOPPED:
+            ends = (found.expires_at, found.due_at)
+        case _:
+            return found.due_at
+    return min((at for at in ends if at is not None), default=None)
 
 
 def next_action(found: Shown) -> str:
@@ -78,6 +85,16 @@ def next_action(found: Shown) -> str:
             return "it is idle and is released, unless it is used or renewed"
         case S.ACTIVE:
             return "its lease ends and it is released, unless renewed"
+        case S.STOPPING:
+            return "it is stopped when its nodes have proven that nobody can log in and nothing runs"
+        case S.STOPPED if found.stop_reason == StopReason.USER:
+            return "it is released with the end of its lease, unless it is started or renewed"
+        case S.STOPPED if found.stop_reason == StopReason.BALANCE:
+            return "it is started again when there is money, and released if there is none in time"
+        case S.STOPPED:
+            return "it is released, unless somebody starts it before"
+        case S.STARTING:
+            return "it becomes active when its GPUs pass their health check; if not, it stays stopped"
         case S.RELEASING:
             return "it is released when its nodes are proven clean; not in time, they are quarantined"
         case S.RELEASE_FAILED:

@@ -12,7 +12,7 @@ from gpuaas.kit.ids import RunId
 
 HINT = "hint.flows"
 """What is said to workers when a run has something to do."""
-CANCELLABLE = frozenset({FlowKind.ALLOCATION_PROVISION})
+CANCELLABLE = frozenset({FlowKind.ALLOCATION_PROVISION, FlowKind.ALLOCATION_START})
 """The others only ever make things safe: stopping one half-way would leave them unsafe."""
 
 

@@ -26,13 +26,16 @@ _NEXT = {
     "account": "proving the GPUs healthy",
     "proven": "handing over",
     "stopping": "taking back what was made ready",
+    "stop": "closing the login and ending what runs",
+    "suspended": "keeping home and GPUs",
+    "start": "opening the login",
     "releasing": "ending processes and removing the account",
     "revoked": "clearing memory and disks, checking the GPUs",
     "cleaned": "giving the GPUs back",
     "forced": "trying again",
 }
-_BAD = frozenset({"failed", "release_failed"})
-_GOOD = frozenset({"active", "released"})
+_BAD = frozenset({"failed", "release_failed", "stop_failed", "start_failed"})
+_GOOD = frozenset({"active", "released", "stopped", "started"})
 
 
 def wait_until(

@@ -6,11 +6,11 @@ names are in an answer."""
 from collections.abc import Callable
 from datetime import timedelta
 
-from gpuaas.contracts.http.allocations import AllocationExplained, Explanation, Isolation
+from gpuaas.contracts.http.allocations import AllocationExplained, Explanation, Isolation, StopReason
 from gpuaas.contracts.policy_keys import Value
 from gpuaas.domains.allocations.explaining.facts import Facts
 from gpuaas.domains.allocations.explaining.wording import about, at, lasting, listed, money, number, sentence, until
-from gpuaas.domains.allocations.states import HOLDS_SLOTS, LIVE, HoldState, S
+from gpuaas.domains.allocations.states import HOLDS_SLOTS, KEPT, LIVE, HoldState, S
 
 Answer = Callable[[Facts], str]
 """Empty: the question does not fit."""
@@ -27,6 +27,8 @@ _FAILED: dict[str, str] = {
 _BY_ITSELF: dict[str, str] = {
     "lease_expired": "its lease had ended and nobody renewed it",
     "idle": "nobody had used its GPUs, and nobody said it is needed after the warning",
+    "balance_empty": "the balance was empty, and no money came while it was stopped and kept",
+    "budget_spent": "the project's budget was spent, and nobody started it while it was kept",
     "node_lost": "its node was lost, and the policy allocations.node_lost_action says that it ends then",
 }
 _ASK_AGAIN = "Ask again; if it fails again, tell your operator the allocation's id."
@@ -54,6 +56,12 @@ def summary(facts: Facts) -> str:
             since = f"active for {lasting(facts.now - (it.active_at or it.state_since))}"
             sick = ", and it is degraded" if it.degraded_since is not None else ""
             return f"{it.name} has {what}{_on(facts)}, {since}{sick}."
+        case S.STOPPING:
+            return f"{it.name} is being stopped: its login is closed and what runs is ended{_on(facts)}."
+        case S.STOPPED:
+            return f"{it.name} is stopped; its home and {what}{_on(facts)} are kept."
+        case S.STARTING:
+            return f"{it.name} is being started again: {what}{_on(facts)}."
         case S.RELEASING:
             return f"{it.name} is being given back: {what}{_on(facts)} are being cleaned and checked."
         case S.RELEASED if _unclean(facts):
@@ -163,6 +171,12 @@ def what_next(facts: Facts) -> str:
             return steps + (f"{latest} it fails, and what was made is taken back." if due else "")
         case S.ACTIVE:
             return _active_next(facts)
+        case S.STOPPING:
+            return "Its login is closed and what runs is ended. Its home and its GPUs stay as they are."
+        case S.STOPPED:
+            return _stopped_next(facts)
+        case S.STARTING:
+            return "Its login is opened and its GPUs are proven healthy; then it is active. If not, it stays stopped."
         case S.RELEASING:
             steps = "The account goes, memory and disks are cleared, the GPUs are checked; then it is released."
             return steps + (f"{latest} they are put into quarantine and it is release_failed." if due else "")
@@ -170,6 +184,33 @@ def what_next(facts: Facts) -> str:
             return "It is tried again as soon as its node answers; an operator can force it, or look at the node."
         case _:
             return ""
+
+
+def why_stopped(facts: Facts) -> str:
+    it = facts.shown
+    match it.stop_reason:
+        case StopReason.USER if it.stop_unpaid:
+            why = f"{it.stopped_by} stopped it. It would be charged, but there is no money: so it is not."
+        case StopReason.USER:
+            why = f"{it.stopped_by} stopped it. Its GPUs are kept for you, so it is charged as before."
+        case StopReason.BALANCE:
+            why = "The balance is empty. It is not charged while it is stopped."
+        case StopReason.BUDGET:
+            why = "The project's budget is spent. It is not charged while it is stopped."
+        case _:
+            return ""
+    failed = f" What was tried last failed: {sentence(it.failure, capital=False)}" if it.failure_code else ""
+    return why + failed
+
+
+def _stopped_next(facts: Facts) -> str:
+    it = facts.shown
+    if it.stop_reason == StopReason.BALANCE:
+        how = "It is started again as soon as there is money (`gpuaas billing top-up`)"
+    else:
+        how = "It stays stopped until somebody starts it (`gpuaas allocations start`)"
+    ends = [end for end in (it.due_at, it.expires_at) if end is not None]
+    return f"{how}; it is released at {until(min(ends), facts.now)}, if it is not." if ends else f"{how}."
 
 
 def _active_next(facts: Facts) -> str:
@@ -210,7 +251,7 @@ def if_unused(facts: Facts) -> str:
 
 
 def if_the_node_is_lost(facts: Facts) -> str:
-    if facts.shown.state is not S.ACTIVE:
+    if facts.shown.state not in KEPT:
         return ""
     ends = _value(facts, "allocations.node_lost_action") == "end"
     what = "It is released." if ends else "It waits for its node, degraded, and works again when the node is back."
@@ -283,6 +324,7 @@ _QUESTIONS: tuple[tuple[str, Answer], ...] = (
     ("Why does it wait?", why_waiting),
     ("When may it start?", when_it_starts),
     ("Why did it fail?", why_failed),
+    ("Why is it stopped?", why_stopped),
     ("Why was it given back?", why_given_back),
     ("Why is it not released?", why_not_gone),
     ("Why these GPUs?", why_here),

@@ -23,7 +23,8 @@ from gpuaas.domains.allocations.lifetime.condition import troubles
 from gpuaas.domains.allocations.lifetime.idle import Act, Rules, Use, Was, decide
 from gpuaas.domains.allocations.lifetime.models import Measured, Place, Whole
 from gpuaas.domains.allocations.models import Allocation
-from gpuaas.domains.allocations.states import HoldState, S
+from gpuaas.domains.allocations.states import KEPT, HoldState, S
+from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
@@ -35,7 +36,7 @@ BY = "system:lifetime"
 SIGNAL = timedelta(minutes=3)
 """How old a node's last sample may be, and how far two may lie apart: agents measure each 15 s and tell each minute."""
 AT_ONCE = 200
-DEADLINES = (S.REQUESTED, S.PROVISIONING, S.RELEASING)
+DEADLINES = (S.REQUESTED, S.PROVISIONING, S.STOPPING, S.STOPPED, S.STARTING, S.RELEASING)
 QUEUE_EXPIRED = "queue_expired"
 OVERDUE = "provisioning_overdue"
 CLEANING_OVERDUE = "cleaning_overdue"
@@ -146,8 +147,8 @@ async def _reclaim(tx: Tx, one: Measured) -> None:
 
 # the condition of what is held ---------------------------------------------------------------------------------------
 async def condition_note(tx: Tx, policy: PolicyReader, *, node_id: UUID | None, after: UUID) -> UUID | None:
-    """Mark active allocations degraded, or whole again: those that hold something on the node, or all. Where to go on,
-    None: that was all."""
+    """Mark what tenants have as degraded, or whole again: those that hold something on the node, or all. Where to go
+    on, None: that was all."""
     found = await store.whole(tx, node_id=node_id, after=after, limit=AT_ONCE)
     for one in found:
         reason = troubles(one.held)
@@ -158,7 +159,7 @@ async def condition_note(tx: Tx, policy: PolicyReader, *, node_id: UUID | None, 
         lost = any(gpu.node_lost for gpu in one.held)
         if lost and policy.text("allocations.node_lost_action", one.org_id, one.project_id) == "end":
             allocation = await allocations.allocation_lock(tx, one.id)
-            if allocation.state is S.ACTIVE:
+            if allocation.state in KEPT:
                 await allocations.release_for(tx, allocation, reason="node_lost", by=BY)
     return found[-1].id if len(found) == AT_ONCE else None
 
@@ -205,6 +206,16 @@ async def deadline_pass(tx: Tx, policy: PolicyReader, allocation_id: AllocationI
             await allocations.allocation_fail(tx, allocation, code=QUEUE_EXPIRED, reason=reason)
         case S.PROVISIONING:
             await _provisioning_passed(tx, allocation)
+        case S.STOPPING:
+            reason = "it was not stopped in time"
+            if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_STOP, reason):
+                await stopping.stop_failed(tx, allocation, reason=reason)
+        case S.STARTING:
+            reason = "it was not started in time"
+            if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_START, reason):
+                await stopping.start_failed(tx, allocation, reason=reason, closed=False)
+        case S.STOPPED:
+            await stopping.stopped_for_too_long(tx, allocation)
         case S.RELEASING:
             reason = "it was not released in time"
             if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_RELEASE, reason):

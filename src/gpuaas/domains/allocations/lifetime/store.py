@@ -14,17 +14,21 @@ from gpuaas.domains.allocations.models import Allocation, Hold
 from gpuaas.infra.postgres.tx import Row, Tx, decode, decode_all
 from gpuaas.kit.ids import AllocationId, ProjectId
 
-PLACES = "SELECT DISTINCT org_id, project_id FROM allocations WHERE state = 'active'"
+PLACES = "SELECT DISTINCT org_id, project_id FROM allocations WHERE state IN ('active', 'stopped')"
 # the end of the lease ------------------------------------------------------------------------------------------------
 EXPIRING = """
 UPDATE allocations a SET expiry_warned_at = now()
 FROM unnest($1::uuid[], $2::int[]) AS p (project_id, minutes)
-WHERE a.state = 'active' AND a.project_id = p.project_id AND a.expiry_warned_at IS NULL
+WHERE a.state IN ('active', 'stopped') AND a.project_id = p.project_id AND a.expiry_warned_at IS NULL
   AND a.expires_at > now() AND a.expires_at <= now() + make_interval(mins => p.minutes)
 RETURNING a.*
 """
-EXPIRED = "SELECT id FROM allocations WHERE state = 'active' AND expires_at <= now() ORDER BY expires_at LIMIT $1"
-LOCK_EXPIRED = "SELECT * FROM allocations WHERE id = $1 AND state = 'active' AND expires_at <= now() FOR NO KEY UPDATE"
+EXPIRED = """
+SELECT id FROM allocations WHERE state IN ('active', 'stopped') AND expires_at <= now() ORDER BY expires_at LIMIT $1
+"""
+LOCK_EXPIRED = """
+SELECT * FROM allocations WHERE id = $1 AND state IN ('active', 'stopped') AND expires_at <= now() FOR NO KEY UPDATE
+"""
 
 
 # use -----------------------------------------------------------------------------------------------------------------
@@ -85,21 +89,24 @@ JOIN slots s ON s.id = h.slot_id
 JOIN nodes n ON n.id = h.node_id
 LEFT JOIN node_heartbeats b ON b.node_id = n.id
 LEFT JOIN slot_quarantines q ON q.slot_id = s.id AND q.ended_at IS NULL
-WHERE a.state = 'active' AND a.id > $2 AND ($1::uuid IS NULL OR EXISTS (
+WHERE a.state IN ('active', 'stopping', 'stopped', 'starting') AND a.id > $2 AND ($1::uuid IS NULL OR EXISTS (
     SELECT FROM slot_holds x WHERE x.allocation_id = a.id AND x.node_id = $1 AND x.ended_at IS NULL))
 GROUP BY a.id ORDER BY a.id LIMIT $3
 """
 DEGRADE = """
 UPDATE allocations SET degraded_since = now(), degraded_reason = $2
-WHERE id = $1 AND state = 'active' AND degraded_since IS NULL RETURNING *
+WHERE id = $1 AND state IN ('active', 'stopping', 'stopped', 'starting')
+  AND degraded_since IS NULL RETURNING *
 """
 DEGRADED_OTHERWISE = """
 UPDATE allocations SET degraded_reason = $2
-WHERE id = $1 AND state = 'active' AND degraded_since IS NOT NULL AND degraded_reason <> $2 RETURNING *
+WHERE id = $1 AND state IN ('active', 'stopping', 'stopped', 'starting')
+  AND degraded_since IS NOT NULL AND degraded_reason <> $2 RETURNING *
 """
 RESTORE = """
 UPDATE allocations SET degraded_since = NULL, degraded_reason = ''
-WHERE id = $1 AND state = 'active' AND degraded_since IS NOT NULL RETURNING *
+WHERE id = $1 AND state IN ('active', 'stopping', 'stopped', 'starting')
+  AND degraded_since IS NOT NULL RETURNING *
 """
 # Could not be proven gone, and a node of it has come back since, or was removed; all others are there. Once for each.
 BACK = """
@@ -167,7 +174,7 @@ async def lock_idle(tx: Tx, allocation_id: AllocationId, since: datetime) -> All
 
 
 async def whole(tx: Tx, *, node_id: UUID | None, after: UUID, limit: int) -> list[Whole]:
-    """Active ones, with all they hold: those that hold something on the node, or all."""
+    """Those their tenants have, with all they hold: those that hold something on the node, or all."""
     return [
         Whole(
             id=row["id"],

@@ -75,7 +75,10 @@ SELECT count(DISTINCT node_id) FROM (
     GROUP BY s.node_id, CASE WHEN $5 THEN 0 ELSE s.numa END HAVING count(*) >= $2
 ) AS groups
 """
-EARLIEST_END = "SELECT min(expires_at) FROM sku_leases($1, $2) WHERE state = 'active' AND expires_at > now()"
+EARLIEST_END = """
+SELECT min(expires_at) FROM sku_leases($1, $2)
+WHERE state IN ('active', 'stopping', 'stopped', 'starting') AND expires_at > now()
+"""
 
 
 async def free(tx: Tx, ask: Ask, window: int | None, *, lease_seconds: int) -> list[Candidate]:

@@ -77,14 +77,19 @@ def compare(seen: Observed, books: Sequence[Booked]) -> list[Difference]:
             detail = f"{_listed(extra)} as well, which the allocation does not hold"
             differs(OrphanKind.LEASE, str(allocation_id), allocation_id, detail)
     for one in books:
-        if one.state is not S.ACTIVE or not one.serials:
+        if one.state not in (S.ACTIVE, S.STOPPED) or not one.serials:
             continue
         login = login_of(one.allocation_id)
         if login not in seen.accounts:
-            differs(OrphanKind.MISSING_ACCOUNT, login, one.allocation_id, "its allocation is active")
+            differs(OrphanKind.MISSING_ACCOUNT, login, one.allocation_id, f"its allocation is {one.state}")
         if missing := set(one.serials) - set(seen.leases.get(one.allocation_id, [])):
             name = str(one.allocation_id)
-            differs(OrphanKind.MISSING_LEASE, name, one.allocation_id, f"{_listed(missing)} of an active allocation")
+            differs(
+                OrphanKind.MISSING_LEASE,
+                name,
+                one.allocation_id,
+                f"{_listed(missing)} of an allocation that is {one.state}",
+            )
     return found
 
 

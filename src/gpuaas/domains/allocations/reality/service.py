@@ -123,7 +123,7 @@ async def _order(tx: Tx, orphan: Orphan) -> Task:
             allocation, serials = await _active_there(tx, orphan)
             return UserProvision(login=login_of(allocation.id), ssh_keys=allocation.ssh_keys, gpus=serials)
         case OrphanKind.MISSING_LEASE:
-            allocation, serials = await _active_there(tx, orphan)
+            allocation, serials = await _active_there(tx, orphan, also=S.STOPPED)
             return SlotLease(allocation_id=allocation.id, serials=serials)
 
 
@@ -150,13 +150,14 @@ async def _require_dead(tx: Tx, orphan: Orphan) -> None:
             )
 
 
-async def _active_there(tx: Tx, orphan: Orphan) -> tuple[Allocation, list[str]]:
-    """The allocation, held until this commit, and what it has on the node."""
+async def _active_there(tx: Tx, orphan: Orphan, also: S = S.ACTIVE) -> tuple[Allocation, list[str]]:
+    """The allocation, held until this commit, and what it has on the node. An account is made for none that is stopped:
+    that would open it."""
     if orphan.allocation_id is None:
         raise Conflict(Code.ALLOCATION_NOT_ACTIVE, "No allocation is known that should have it.")
     allocation = await allocations.allocation_lock(tx, orphan.allocation_id)
     held = await allocations.holds_of(tx, allocation.id)
     serials = [hold.serial for hold in held if hold.node_id == orphan.node_id]
-    if allocation.state is not S.ACTIVE or not serials:
+    if allocation.state not in (S.ACTIVE, also) or not serials:
         raise Conflict(Code.ALLOCATION_NOT_ACTIVE, f"The allocation is {allocation.state}: it needs nothing there.")
     return allocation, serials

@@ -41,7 +41,7 @@ class SimulatedHost:
         self.tap = Tap()
         self._store = RealityStore(directory)
         self._description = description
-        self._homes = directory / "homes"
+        self.homes = directory / "homes"
         self.now: Callable[[], datetime] = skewed(lambda: self._store.now.skew_seconds)
 
     # looking ---------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class SimulatedHost:
 
     # changing --------------------------------------------------------------------------------------------------------
     async def provision(self, login: str, ssh_keys: list[str], gpus: list[str], *, tell: PhaseTeller) -> AccountResult:
-        reality, home = self._store.now, self._homes / login
+        reality, home = self._store.now, self.homes / login
         here = {gpu.serial for gpu in self._whole().gpus} - reality.lost.keys()
         missing = [serial for serial in gpus if serial not in here]
         if missing:
@@ -133,7 +133,7 @@ class SimulatedHost:
         return AccountResult(uid=os.geteuid(), home=str(home), host_keys=[self._host_key()], address="127.0.0.1")
 
     async def revoke(self, login: str, *, tell: PhaseTeller) -> RevokeResult:
-        reality, home = self._store.now, self._homes / login
+        reality, home = self._store.now, self.homes / login
         existed = login in reality.accounts or home.exists()
         await self.tap.point(Point.BEFORE)
         await tell("processes", login)
@@ -151,7 +151,7 @@ class SimulatedHost:
         return RevokeResult(existed=existed, ended_processes=ended, left=left)
 
     async def suspend(self, login: str, *, tell: PhaseTeller) -> SuspendResult:
-        reality, home = self._store.now, self._homes / login
+        reality, home = self._store.now, self.homes / login
         account = reality.accounts.get(login)
         await self.tap.point(Point.BEFORE)
         await tell("keys", login)
@@ -260,7 +260,7 @@ class SimulatedHost:
         account = self._store.now.accounts.get(login)
         if account is None or account.suspended or self._store.now.drained:
             raise HostFailed("login_refused", f"{login} cannot log in here")
-        return shells.start_shell(self._homes / login, "-c", f"exec sleep {seconds:.0f}").pid
+        return shells.start_shell(self.homes / login, "-c", f"exec sleep {seconds:.0f}").pid
 
     def status(self, node_id: str) -> NodeStatus:
         reality = self._store.now
@@ -345,12 +345,12 @@ class SimulatedHost:
             raise HostFailed("account_in_use", f"not under the hands of {', '.join(sorted(reality.accounts))[:500]}")
         if reality.image_refused:
             return self._imaged("the installer failed; the old system is still there", clean=False)
-        swept = await asyncio.to_thread(shells.sweep, self._homes)
+        swept = await asyncio.to_thread(shells.sweep, self.homes)
         if reality.touched:
             reality.image += 1
             reality.boot_id, reality.host_key, reality.touched = str(new_id()), "", False
             self._store.save(f"installed image {reality.image}")
-        left = shells.files_in(self._homes) if self._homes.exists() else 0
+        left = shells.files_in(self.homes) if self.homes.exists() else 0
         boot = f"image {reality.image} installed; boot {reality.boot_id}; {swept} homes swept; host key made anew"
         return self._imaged(f"{boot}; {left} files left" if left else boot, clean=not left)
 

@@ -44,7 +44,7 @@ NO_WAIT = Argument("--no-wait", flag=True, help="Do not wait. Default: where no 
 _KEY_NAMES = ("id_ed25519.pub", "id_ecdsa.pub", "id_rsa.pub")
 
 
-def _waits(run: Run, *, wait: bool, no_wait: bool) -> bool:
+def waits_for(run: Run, *, wait: bool, no_wait: bool) -> bool:
     if wait and no_wait:
         raise UsageError("Say --wait or --no-wait, not both.")
     return wait or (not no_wait and run.out.people and not run.out.json)
@@ -94,7 +94,7 @@ def allocation_create(
     project: str | None,
     org: str | None,
 ) -> None:
-    waits = _waits(run, wait=wait, no_wait=no_wait)
+    waits = waits_for(run, wait=wait, no_wait=no_wait)
     keys = [read_public_key(file) for file in ssh_key]
     project_id = names.project(run, project, org)
     wanted = AllocationCreate(
@@ -169,7 +169,7 @@ def _until_active(run: Run, project_id: UUID, made: AllocationView) -> None:
             f"Look: gpuaas allocations show {made.name}. Give it back: gpuaas allocations release {made.name}",
             Exit.INTERRUPTED,
         ) from None
-    body, found = _look(run, project_id, made.id)
+    body, found = look(run, project_id, made.id)
     if state is not S.ACTIVE:
         why = found.failure.reason if found.failure else found.release_reason
         raise Stop(
@@ -184,7 +184,7 @@ def _until_active(run: Run, project_id: UUID, made: AllocationView) -> None:
         run.out.line(connection.ssh_command)
 
 
-def _look(run: Run, project_id: UUID, allocation_id: UUID) -> tuple[bytes, AllocationDetail]:
+def look(run: Run, project_id: UUID, allocation_id: UUID) -> tuple[bytes, AllocationDetail]:
     look = allocations.allocation_get(project_id, allocation_id)
     body = run.api.send_raw(look)
     return body, decode(look, body)
@@ -241,7 +241,7 @@ def allocation_release(
     project: str | None,
     org: str | None,
 ) -> None:
-    waits = _waits(run, wait=wait, no_wait=no_wait)
+    waits = waits_for(run, wait=wait, no_wait=no_wait)
     project_id, allocation_id = allocation_of(run, allocation, project, org)
     if not yes and sys.stdin.isatty():
         run.confirm(f"Release {allocation}? What is on its disks is erased.", yes=False)
@@ -260,7 +260,7 @@ def allocation_release(
     about="Attempts are counted and backed off; after the last one allowed its nodes are quarantined.",
 )
 def allocation_force_release(run: Run, *, allocation: str, reason: str, yes: bool, wait: bool, no_wait: bool) -> None:
-    waits = _waits(run, wait=wait, no_wait=no_wait)
+    waits = waits_for(run, wait=wait, no_wait=no_wait)
     found = allocation_anywhere(run, allocation)
     allocation_id = found if isinstance(found, UUID) else found.id
     run.confirm(f"Release {allocation} by force? Its tenant loses it at once.", yes=yes)
@@ -289,7 +289,7 @@ def _giving_back(run: Run, project_id: UUID | None, call: Call[AllocationView], 
 
 
 def _given_back(run: Run, project_id: UUID, allocation_id: UUID) -> None:
-    body, found = _look(run, project_id, allocation_id)
+    body, found = look(run, project_id, allocation_id)
     if run.out.json:
         run.out.raw(body)
     if found.state is S.RELEASE_FAILED:

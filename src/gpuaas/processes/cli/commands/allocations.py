@@ -16,7 +16,7 @@ from gpuaas.contracts.http.allocations import (
 )
 from gpuaas.contracts.http.base import PageQuery
 from gpuaas.processes.cli import names
-from gpuaas.processes.cli.commands import allocation_life
+from gpuaas.processes.cli.commands import allocation_life, allocation_stop
 from gpuaas.processes.cli.commands.allocation_life import ALLOCATION, GPUS, HOURS, NODES, SKU
 from gpuaas.processes.cli.commands.node_tasks import node_id
 from gpuaas.processes.cli.commands.skus import sku_id
@@ -42,6 +42,8 @@ def gpus_of(it: AllocationView) -> str:
 def _ends(it: AllocationView) -> str:
     if it.state in ENDED:
         return f"ended {relative(it.ended_at)}"
+    if it.state is AllocationState.STOPPED:
+        return relative(it.due_at)
     if it.state is not AllocationState.ACTIVE:
         return ""
     return f"idle, {relative(it.reclaim_at)}" if it.reclaim_at is not None else relative(it.expires_at)
@@ -192,6 +194,7 @@ def _show(run: Run, it: AllocationDetail) -> None:
     more: list[tuple[str, object]] = [
         ("next", f"{it.next_action} ({relative(it.due_at)})" if it.due_at else it.next_action),
         ("degraded", it.degraded_reason),
+        ("stopped for", "" if it.stop_reason is None else it.stop_reason.value),
         ("isolation", it.isolation),
         ("region", it.region),
         ("active since", it.active_at),
@@ -284,5 +287,5 @@ def allocation_task_list(
                     run.out.line(f"  {line}")
 
 
-GROUP.children |= allocation_life.GROUP.children
+GROUP.children |= allocation_life.GROUP.children | allocation_stop.GROUP.children
 GROUP.children = {name: GROUP.children[name] for name in ("create", *GROUP.children) if name in GROUP.children}
