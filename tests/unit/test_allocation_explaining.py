@@ -10,7 +10,7 @@ from gpuaas.domains.allocations.explaining.answers import explained, summary
 from gpuaas.domains.allocations.explaining.facts import Facts, PolicyHere
 from gpuaas.domains.allocations.explaining.wording import about, lasting, listed, money, sentence, until
 from gpuaas.domains.allocations.models import Allocation, Shown, ShownGpu
-from gpuaas.domains.allocations.states import LIVE
+from gpuaas.domains.allocations.states import LIFE, LIVE
 from gpuaas.kit.ids import AllocationId, NodeId, OrgId, ProjectId, SkuId, new_id
 
 S = AllocationState
@@ -39,6 +39,9 @@ UNSEEN: dict[str, Any] = {
     "expiry_warned_at": None,
     "idle_since": None,
     "idle_warned_at": None,
+    "stop_requested_at": None,
+    "stop_due_at": None,
+    "stop_after": None,
     "forced": False,
     "force_attempts": 0,
     "force_after": None,
@@ -78,7 +81,7 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "requested_by": "ada@example.com",
         "state": state,
         "state_since": NOW,
-        "due_at": NOW + HOUR if state in {S.REQUESTED, S.PROVISIONING, S.RELEASING} else None,
+        "due_at": NOW + HOUR if LIFE.table[state].deadline is not None else None,
         "degraded_since": None,
         "degraded_reason": "",
         "created_at": NOW,
@@ -92,6 +95,9 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "ended_at": NOW if state in {S.RELEASED, S.FAILED} else None,
         "failure_code": "health_proof_failed" if state is S.FAILED else "",
         "failure": "GPU S1: bandwidth" if state is S.FAILED else "",
+        "stop_reason": "balance" if state in {S.STOPPING, S.STOPPED, S.STARTING} else "",
+        "stopped_by": "",
+        "stop_unpaid": False,
         "version": 1,
     }
     more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
@@ -138,6 +144,9 @@ def answer(given: Facts, question: str) -> str:
             facts(S.ACTIVE, node_count=2, degraded_since=NOW),
             "train has 2 H200 GPUs on each of 2 nodes on gpu-7, active for 2 hours, and it is degraded.",
         ),
+        (facts(S.STOPPING), "train is being stopped: its login is closed and what runs is ended on gpu-7."),
+        (facts(S.STOPPED), "train is stopped; its home and 2 H200 GPUs on gpu-7 are kept."),
+        (facts(S.STARTING), "train is being started again: 2 H200 GPUs on gpu-7."),
         (facts(S.RELEASING), "train is being given back: 2 H200 GPUs on gpu-7 are being cleaned and checked."),
         (facts(S.RELEASED), "train was given back, and nothing of it is left on gpu-7."),
         (
@@ -156,6 +165,34 @@ def test_the_summary_is_one_sentence_for_every_state(given: Facts, said: str):
 @pytest.mark.parametrize(
     ("given", "question", "said"),
     [
+        (
+            facts(S.STOPPED),
+            "Why is it stopped?",
+            "The balance is empty. It is not charged while it is stopped.",
+        ),
+        (
+            facts(S.STOPPED, stop_reason="user", stopped_by="ada@example.com"),
+            "Why is it stopped?",
+            "ada@example.com stopped it. Its GPUs are kept for you, so it is charged as before.",
+        ),
+        (
+            facts(S.STOPPED, stop_reason="budget", failure_code="start_failed", failure="GPU S1: bandwidth"),
+            "Why is it stopped?",
+            "The project's budget is spent. It is not charged while it is stopped. What was tried last failed: "
+            "GPU S1: bandwidth.",
+        ),
+        (
+            facts(S.STOPPED),
+            "What happens next?",
+            "It is started again as soon as there is money (`gpuaas billing top-up`); it is released at "
+            "2026-03-01 13:00 UTC, in 1 hour, if it is not.",
+        ),
+        (
+            facts(S.STOPPED, stop_reason="user", stopped_by="ada@example.com", due_at=None),
+            "What happens next?",
+            "It stays stopped until somebody starts it (`gpuaas allocations start`); it is released at "
+            "2026-03-02 10:00 UTC, in 22 hours, if it is not.",
+        ),
         (facts(S.REQUESTED, place=PLACE), "Why does it wait?", "1 is before it, by age."),
         (
             facts(S.REQUESTED, place=PLACE),
