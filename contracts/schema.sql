@@ -1286,6 +1286,12 @@ CREATE TABLE public.allocations (
     reclaim_at timestamp with time zone,
     degraded_since timestamp with time zone,
     degraded_reason text DEFAULT ''::text NOT NULL,
+    stop_reason text DEFAULT ''::text NOT NULL,
+    stopped_by text DEFAULT ''::text NOT NULL,
+    stop_requested_at timestamp with time zone,
+    stop_due_at timestamp with time zone,
+    stop_unpaid boolean DEFAULT false NOT NULL,
+    stop_after timestamp with time zone,
     release_requested_at timestamp with time zone,
     release_reason text DEFAULT ''::text NOT NULL,
     released_by text DEFAULT ''::text NOT NULL,
@@ -1298,13 +1304,15 @@ CREATE TABLE public.allocations (
     correlation_id text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT allocations_check CHECK (((ended_at IS NOT NULL) = (state = ANY (ARRAY['released'::text, 'failed'::text])))),
+    CONSTRAINT allocations_check1 CHECK (((stop_reason <> ''::text) OR (state <> ALL (ARRAY['stopping'::text, 'stopped'::text, 'starting'::text])))),
     CONSTRAINT allocations_gpu_count_check CHECK (((gpu_count >= 1) AND (gpu_count <= 64))),
     CONSTRAINT allocations_isolation_check CHECK ((isolation = ANY (ARRAY['user-revoke'::text, 'full-reimage'::text]))),
     CONSTRAINT allocations_lease_seconds_check CHECK ((lease_seconds > 0)),
     CONSTRAINT allocations_name_check CHECK (((length(name) >= 1) AND (length(name) <= 63))),
     CONSTRAINT allocations_node_count_check CHECK (((node_count >= 1) AND (node_count <= 64))),
     CONSTRAINT allocations_priority_check CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
-    CONSTRAINT allocations_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'active'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text])))
+    CONSTRAINT allocations_state_check CHECK ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'active'::text, 'stopping'::text, 'stopped'::text, 'starting'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text]))),
+    CONSTRAINT allocations_stop_reason_check CHECK ((stop_reason = ANY (ARRAY[''::text, 'user'::text, 'balance'::text, 'budget'::text])))
 );
 
 ALTER TABLE ONLY public.allocations FORCE ROW LEVEL SECURITY;
@@ -2067,7 +2075,7 @@ CREATE VIEW public.invariant_14_allocations_move WITH (security_invoker='true') 
  SELECT (id)::text AS subject,
     ((('the allocation is '::text || state) || ' and should not be since '::text) || due_at) AS problem
    FROM public.allocations
-  WHERE ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'releasing'::text])) AND ((due_at IS NULL) OR (due_at < (now() - '00:01:00'::interval))));
+  WHERE ((state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'stopping'::text, 'stopped'::text, 'starting'::text, 'releasing'::text])) AND ((due_at IS NULL) OR (due_at < (now() - '00:01:00'::interval))));
 
 COMMENT ON VIEW public.invariant_14_allocations_move IS 'no allocation is past the deadline of its state by over 60 seconds';
 
@@ -3518,7 +3526,7 @@ CREATE OR REPLACE VIEW public.invariant_05_live_have_holds WITH (security_invoke
     ((((('it is '::text || a.state) || ' and holds '::text) || count(h.id)) || ' slots of '::text) || (a.gpu_count * a.node_count)) AS problem
    FROM (public.allocations a
      LEFT JOIN public.slot_holds h ON (((h.allocation_id = a.id) AND (h.ended_at IS NULL))))
-  WHERE (a.state = ANY (ARRAY['provisioning'::text, 'active'::text, 'releasing'::text, 'release_failed'::text]))
+  WHERE (a.state = ANY (ARRAY['provisioning'::text, 'active'::text, 'stopping'::text, 'stopped'::text, 'starting'::text, 'releasing'::text, 'release_failed'::text]))
   GROUP BY a.id
  HAVING (count(h.id) <> (a.gpu_count * a.node_count))
 UNION ALL
