@@ -1,8 +1,10 @@
 -- Instants and ids -------------------------------------------------------------------------------------------------
--- By how much the clock is behind the newest id: an id made with it comes after.
-CREATE FUNCTION ledger_shift(newest uuid) RETURNS interval LANGUAGE sql VOLATILE
-    RETURN CASE WHEN newest IS NULL OR newest < uuidv7() THEN interval '0'
-                ELSE uuid_extract_timestamp(newest) - clock_timestamp() + interval '2 milliseconds' END;
+-- By how much an id made here and now is behind the newest one: one made with that shift comes right after it. Measured
+-- by an id, not by the clock: after the clock stepped back a connection's ids go on from where they were, and shifting
+-- them by what the clock lost would carry each posting as far again into the future, soon past the last month there is.
+CREATE FUNCTION ledger_shift(newest uuid, mine uuid) RETURNS interval LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN newest IS NULL OR newest < mine THEN interval '0'
+                ELSE uuid_extract_timestamp(newest) - uuid_extract_timestamp(mine) + interval '2 milliseconds' END;
 
 -- What is hashed. Each text is printed as JSON prints it, so that no two transactions have the same bytes.
 CREATE FUNCTION ledger_body(id uuid, at timestamptz, kind text, key text, org_id uuid, currency text, subject_id uuid,
@@ -196,7 +198,7 @@ BEGIN
         newest := greatest(newest, (others[i]).transaction_id);
     END LOOP;
     IF new_id <= newest THEN -- made while it waited for its turn, or the clock stepped back
-        new_id := uuidv7(ledger_shift(newest));
+        new_id := uuidv7(ledger_shift(newest, uuidv7()));
     END IF;
     INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -325,7 +327,7 @@ BEGIN
         CROSS JOIN LATERAL ledger_head(a.id) AS h
     ), began AS MATERIALIZED (
         SELECT ledger_shift(greatest((SELECT newest FROM tenants ORDER BY newest DESC NULLS LAST LIMIT 1),
-                                     head.transaction_id)) AS shift
+                                     head.transaction_id), uuidv7()) AS shift
     ), asked AS MATERIALIZED (
         SELECT u.place::integer AS place, u.org_id, u.key, u.amount, u.subject_id, u.reason, k.transaction_id AS known
         FROM unnest(orgs, keys, amounts, subjects, reasons)

@@ -314,6 +314,20 @@ async def test_a_clock_that_steps_back_changes_no_order(mine, superuser):
         assert await tx.rows("SELECT * FROM invariant_01_balance_is_sum") == []
 
 
+@pytest.mark.parametrize("behind", ["100 milliseconds", "1 second", "1 hour", "40 days"])
+async def test_an_id_comes_right_after_the_newest_however_far_a_connections_ids_are_behind(superuser, behind):
+    """Measured by the connection's own ids: these do not step back with the clock, and a shift by what the clock lost
+    would carry every posting as far again into the future."""
+    for _ in range(50):
+        step = await superuser.fetchval(
+            "SELECT uuid_extract_timestamp(uuidv7(-away + ledger_shift(newest, mine))) - uuid_extract_timestamp(newest) "
+            "FROM (SELECT uuidv7() AS newest, uuidv7(-$1::text::interval) AS mine, $1::text::interval AS away OFFSET 0) x",
+            behind,
+        )
+        assert timedelta(milliseconds=1) <= step < timedelta(milliseconds=50)
+    assert await superuser.fetchval("SELECT ledger_shift(uuidv7(), uuidv7('1 millisecond'))") == timedelta(0)
+
+
 async def test_of_another_organisation_nothing_can_be_posted_held_or_seen(mine, purse):
     other = await purse.another()
     await other.top_up(1000)
