@@ -176,6 +176,11 @@ BEGIN
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
 
+-- A row of usage has the instant of its transaction, so that both are of the same day and month.
+CREATE FUNCTION usage_id(of_transaction uuid) RETURNS uuid LANGUAGE sql VOLATILE
+    RETURN CASE WHEN of_transaction IS NULL THEN uuidv7()
+                ELSE (left(of_transaction::text, 13) || substr(uuidv7()::text, 14))::uuid END;
+
 -- Accrual ---------------------------------------------------------------------------------------------------------------
 -- The next meters after a place, in the order of their organisations: all that were not billed since an instant, and all
 -- that have ended. An organisation is charged in one transaction for all its meters in the batch; what goes back to it
@@ -210,7 +215,8 @@ BEGIN
     now_at := coalesce(now_at, clock_timestamp());
 
     WITH looked_at AS MATERIALIZED (
-        SELECT m.*, least(m.closed_at, greatest(now_at, m.billed_until)) AS counts_until
+        -- An end that is known holds, even if the clock has stepped back before it since.
+        SELECT m.*, coalesce(m.closed_at, greatest(now_at, m.billed_until)) AS counts_until
         FROM meters m WHERE m.id = ANY(ids) AND m.settled_at IS NULL
     ), lost AS MATERIALIZED (
         SELECT l.id, sum(pause_seconds(l.opened_at, l.counts_until, p.from_at, p.until_at)) AS seconds
@@ -250,7 +256,8 @@ BEGIN
                                             b.reasons, who, correlation) AS p
     ), noted AS (
         INSERT INTO usage (id, org_id, meter_id, number, from_at, until_at, seconds, micros, transaction_id)
-        SELECT uuidv7(), r.org_id, r.id, r.billed_number + 1, r.billed_until, r.counts_until, r.seconds, r.micros,
+        SELECT usage_id(CASE WHEN r.micros > 0 THEN c.transaction_id ELSE d.transaction_id END), r.org_id, r.id,
+               r.billed_number + 1, r.billed_until, r.counts_until, r.seconds, r.micros,
                CASE WHEN r.micros > 0 THEN c.transaction_id ELSE d.transaction_id END
         FROM rated r
         LEFT JOIN charged c ON r.micros > 0 AND c.currency = r.currency AND c.org_id = r.org_id
@@ -292,7 +299,7 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
-REVOKE ALL ON FUNCTION meter_enter, meter_open, meter_close, meter_pause, meter_resume, usage_post, usage_accrue,
+REVOKE ALL ON FUNCTION meter_enter, meter_open, meter_close, meter_pause, meter_resume, usage_id, usage_post, usage_accrue,
     usage_settle FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_resume, usage_accrue, usage_settle TO :app;
 

@@ -19,7 +19,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, decode
 from gpuaas.kit import clock
 from gpuaas.kit.ids import AllocationId, NodeId, OrgId, ProjectId, SkuId, SlotId, new_id
-from tests.support.money import given_by_sql
+from tests.support.money import PLENTY, given_by_sql
 
 EVERYTHING = Sight(PLATFORM)
 LEASE = 15
@@ -108,13 +108,14 @@ class Yard:
         rows = await self.sql.fetch("SELECT id FROM slots WHERE node_id = $1 ORDER BY gpu_index", node_id)
         return [SlotId(row["id"]) for row in rows]
 
-    async def tenant(self) -> Tenant:
+    async def tenant(self, micros: int = PLENTY) -> Tenant:
         org_id, project_id = OrgId(new_id()), ProjectId(new_id())
         await self.sql.execute("INSERT INTO orgs (id, name, title) VALUES ($1, $2, 'T')", org_id, f"o-{org_id.hex}")
         await self.sql.execute(
             "INSERT INTO projects (id, org_id, name, title) VALUES ($1, $2, 'p', 'P')", project_id, org_id
         )
-        await given_by_sql(self.sql, org_id)
+        if micros:
+            await given_by_sql(self.sql, org_id, micros)
         return Tenant(org_id, project_id)
 
     async def allocation(

@@ -116,7 +116,7 @@ async def site(yard: Yard) -> Site:
         RATE,
     )
     began = await yard.sql.fetchval("SELECT clock_timestamp()")
-    return Site(yard, await yard.tenant(), sku.id, price_id, began)
+    return Site(yard, await yard.tenant(0), sku.id, price_id, began)
 
 
 async def test_the_exact_seconds_are_charged_once_whatever_is_told_twice(site: Site):
@@ -188,6 +188,36 @@ async def test_what_ended_before_the_last_charge_is_given_back(site: Site):
     await site.do(service.meter_close, subject, ago=90, reason="last proof of life")
     assert (await site.do(service.meter_settle, subject)).billed_seconds == 10
     assert await site.broken() == []
+
+
+async def test_what_ended_is_charged_to_its_end_by_a_clock_that_stepped_back_behind_it(site: Site):
+    subject = await site.open(100)
+    await site.do(service.meter_close, subject, 40, reason="released")
+    (meter_id,) = await site.sql.fetchrow("SELECT id FROM meters WHERE subject_id = $1", subject)
+    await site.sql.fetchval(
+        "SELECT usage_post($1, $1, 1, $2, 'infinity', $3, 'test', 'test')",
+        UUID(int=0),
+        meter_id,
+        site.began - timedelta(seconds=70),
+    )
+    assert [(row["seconds"], row["micros"]) for row in await site.usage(subject)] == [(60, 60_000)]
+    assert (await site.cost(subject)).micros == 60_000
+    assert await site.broken() == []
+
+
+async def test_a_row_of_usage_has_the_instant_of_its_transaction(site: Site):
+    """So that what was used in a month is what the ledger took in it, at midnight, too."""
+    subjects = [await site.open(100) for _ in range(20)]
+    await service.accrue(site.db, window_seconds=1)
+    await site.do(service.meter_close, subjects[0], 40, reason="released")
+    await service.accrue(site.db, window_seconds=1)
+    rows = await site.sql.fetch(
+        "SELECT uuid_extract_timestamp(id) AS at, uuid_extract_timestamp(transaction_id) AS posted_at FROM usage "
+        "WHERE org_id = $1",
+        site.who.org_id,
+    )
+    assert len(rows) > 20
+    assert [row["at"] for row in rows] == [row["posted_at"] for row in rows]
 
 
 async def test_pauses_told_twice_out_of_order_or_overlapping_are_one(site: Site):
@@ -315,7 +345,7 @@ async def test_the_programs_role_cannot_write_around_it(site: Site, database: Da
 
 async def test_an_organisation_neither_sees_nor_moves_another_s_meters(site: Site, yard: Yard):
     subject = await site.open()
-    stranger = await yard.tenant()
+    stranger = await yard.tenant(0)
     async with site.db.transaction(stranger.sight, "test") as tx:
         assert await service.meter_cost(tx, subject) is None
         assert await service.meter_close(tx, subject, at=await site.now(), reason="mine") is None

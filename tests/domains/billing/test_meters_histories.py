@@ -110,7 +110,7 @@ async def charge(dice: random.Random, sql: Any, other: Any, now: datetime) -> No
 
 async def opened(db: Database, urls: DatabaseUrls, sql: Any, lives: list[Life]) -> None:
     async with yard_of(db, urls.superuser) as yard:
-        sku, tenants = await yard.sku(), [await yard.tenant() for _ in range(ORGS)]
+        sku, tenants = await yard.sku(), [await yard.tenant(0) for _ in range(ORGS)]
     prices = {rate: new_id() for rate in RATES}
     for number, (rate, price_id) in enumerate(prices.items()):
         await sql.execute(

@@ -54,9 +54,8 @@ def usable_seconds(opened_at: datetime, until_at: datetime, pauses: Iterable[Spa
 
 
 def counts_until(now: datetime, closed_at: datetime | None, billed_until: datetime) -> datetime:
-    """The instant up to which is charged now. A clock that stepped back takes nothing back."""
-    reached = max(now, billed_until)
-    return reached if closed_at is None else min(closed_at, reached)
+    """The instant up to which is charged now. A clock that stepped back takes nothing back, and moves no known end."""
+    return max(now, billed_until) if closed_at is None else closed_at
 
 
 def charge(

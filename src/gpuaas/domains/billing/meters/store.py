@@ -27,7 +27,7 @@ SELECT m.currency, count(*) AS meters,
                       meter_seconds(m.opened_at, u.until_at, meter_lost(m.id, m.opened_at, u.until_at)))
            - m.billed_micros)::bigint AS unposted_micros
 FROM meters m
-CROSS JOIN LATERAL (SELECT least(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS u
+CROSS JOIN LATERAL (SELECT coalesce(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS u
 WHERE m.org_id = $1 AND m.settled_at IS NULL GROUP BY m.currency ORDER BY m.currency
 """
 
