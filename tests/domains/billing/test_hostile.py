@@ -1,7 +1,6 @@
 """What somebody who wants money that is not his may try, and what a clock may do to the books."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
