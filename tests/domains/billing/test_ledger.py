@@ -321,8 +321,8 @@ async def test_an_id_comes_right_after_the_newest_however_far_a_connections_ids_
     for _ in range(50):
         step = await superuser.fetchval(
             "SELECT uuid_extract_timestamp(uuidv7(ledger_shift(newest, mine) - away)) - uuid_extract_timestamp(newest) "
-            "FROM (SELECT uuidv7() AS newest, uuidv7(-away) AS mine, away FROM (SELECT $1::text::interval AS away) AS a "
-            "OFFSET 0) AS ids",
+            "FROM (SELECT uuidv7() AS newest, uuidv7(-away) AS mine, away "
+            "FROM (SELECT $1::text::interval AS away) AS a OFFSET 0) AS ids",
             behind,
         )
         assert timedelta(milliseconds=1) <= step < timedelta(milliseconds=50)
