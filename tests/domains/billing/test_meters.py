@@ -193,7 +193,7 @@ async def test_what_ended_before_the_last_charge_is_given_back(site: Site):
 async def test_what_ended_is_charged_to_its_end_by_a_clock_that_stepped_back_behind_it(site: Site):
     subject = await site.open(100)
     await site.do(service.meter_close, subject, 40, reason="released")
-    (meter_id,) = await site.sql.fetchrow("SELECT id FROM meters WHERE subject_id = $1", subject)
+    meter_id = await site.sql.fetchval("SELECT id FROM meters WHERE subject_id = $1", subject)
     await site.sql.fetchval(
         "SELECT usage_post($1, $1, 1, $2, 'infinity', $3, 'test', 'test')",
         UUID(int=0),
