@@ -505,7 +505,7 @@ BEGIN
         newest := greatest(newest, (others[i]).transaction_id);
     END LOOP;
     IF new_id <= newest THEN -- made while it waited for its turn, or the clock stepped back
-        new_id := uuidv7(ledger_shift(newest));
+        new_id := uuidv7(ledger_shift(newest, uuidv7()));
     END IF;
     INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
@@ -590,7 +590,7 @@ BEGIN
         CROSS JOIN LATERAL ledger_head(a.id) AS h
     ), began AS MATERIALIZED (
         SELECT ledger_shift(greatest((SELECT newest FROM tenants ORDER BY newest DESC NULLS LAST LIMIT 1),
-                                     head.transaction_id)) AS shift
+                                     head.transaction_id), uuidv7()) AS shift
     ), asked AS MATERIALIZED (
         SELECT u.place::integer AS place, u.org_id, u.key, u.amount, u.subject_id, u.reason, k.transaction_id AS known
         FROM unnest(orgs, keys, amounts, subjects, reasons)
@@ -701,9 +701,9 @@ BEGIN
 
 END $$;
 
-CREATE FUNCTION public.ledger_shift(newest uuid) RETURNS interval
-    LANGUAGE sql
-    RETURN CASE WHEN ((newest IS NULL) OR (newest < uuidv7())) THEN '00:00:00'::interval ELSE ((uuid_extract_timestamp(newest) - clock_timestamp()) + '00:00:00.002'::interval) END;
+CREATE FUNCTION public.ledger_shift(newest uuid, mine uuid) RETURNS interval
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN ((newest IS NULL) OR (newest < mine)) THEN '00:00:00'::interval ELSE ((uuid_extract_timestamp(newest) - uuid_extract_timestamp(mine)) + '00:00:00.002'::interval) END;
 
 CREATE FUNCTION public.ledger_words(kind text, key text, reason text, actor text, correlation_id text) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
@@ -1074,6 +1074,10 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.usage_id(of_transaction uuid) RETURNS uuid
+    LANGUAGE sql
+    RETURN CASE WHEN (of_transaction IS NULL) THEN uuidv7() ELSE (("left"((of_transaction)::text, 13) || substr((uuidv7())::text, 14)))::uuid END;
+
 CREATE FUNCTION public.usage_post(after_org uuid, after_meter uuid, most integer, of_meter uuid, billed_before timestamp with time zone, now_at timestamp with time zone, who text, correlation text) RETURNS TABLE(last_org uuid, last_meter uuid, looked integer, posted integer)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -1105,7 +1109,8 @@ BEGIN
     PERFORM ledger_enter(o) FROM (SELECT o FROM unnest(orgs) AS o ORDER BY o) AS ordered;
     now_at := coalesce(now_at, clock_timestamp());
     WITH looked_at AS MATERIALIZED (
-        SELECT m.*, least(m.closed_at, greatest(now_at, m.billed_until)) AS counts_until
+        -- An end that is known holds, even if the clock has stepped back before it since.
+        SELECT m.*, coalesce(m.closed_at, greatest(now_at, m.billed_until)) AS counts_until
         FROM meters m WHERE m.id = ANY(ids) AND m.settled_at IS NULL
     ), lost AS MATERIALIZED (
         SELECT l.id, sum(pause_seconds(l.opened_at, l.counts_until, p.from_at, p.until_at)) AS seconds
@@ -1145,7 +1150,8 @@ BEGIN
                                             b.reasons, who, correlation) AS p
     ), noted AS (
         INSERT INTO usage (id, org_id, meter_id, number, from_at, until_at, seconds, micros, transaction_id)
-        SELECT uuidv7(), r.org_id, r.id, r.billed_number + 1, r.billed_until, r.counts_until, r.seconds, r.micros,
+        SELECT usage_id(CASE WHEN r.micros > 0 THEN c.transaction_id ELSE d.transaction_id END), r.org_id, r.id,
+               r.billed_number + 1, r.billed_until, r.counts_until, r.seconds, r.micros,
                CASE WHEN r.micros > 0 THEN c.transaction_id ELSE d.transaction_id END
         FROM rated r
         LEFT JOIN charged c ON r.micros > 0 AND c.currency = r.currency AND c.org_id = r.org_id
@@ -4019,7 +4025,7 @@ GRANT ALL ON FUNCTION public.ledger_reverse(reversed uuid, why text, who text, c
 
 REVOKE ALL ON FUNCTION public.ledger_shard() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION public.ledger_shift(newest uuid) FROM PUBLIC;
+REVOKE ALL ON FUNCTION public.ledger_shift(newest uuid, mine uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.ledger_words(kind text, key text, reason text, actor text, correlation_id text) FROM PUBLIC;
 
@@ -4074,6 +4080,8 @@ GRANT ALL ON FUNCTION public.slots_claim(claimant uuid, of_org uuid, wanted uuid
 REVOKE ALL ON FUNCTION public.usage_accrue(after_org uuid, after_meter uuid, most integer, billed_before timestamp with time zone, who text, correlation text) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.usage_accrue(after_org uuid, after_meter uuid, most integer, billed_before timestamp with time zone, who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.usage_id(of_transaction uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.usage_post(after_org uuid, after_meter uuid, most integer, of_meter uuid, billed_before timestamp with time zone, now_at timestamp with time zone, who text, correlation text) FROM PUBLIC;
 
