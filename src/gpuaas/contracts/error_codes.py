@@ -146,6 +146,7 @@ class Code(StrEnum):
     LEDGER_REVERSED_ALREADY = "ledger_reversed_already"
     LEDGER_REVERSAL_FINAL = "ledger_reversal_final"
     ADJUSTMENT_MISSING = "adjustment_missing"
+    INVOICE_MISSING = "invoice_missing"
     ADJUSTMENT_OWN = "adjustment_own"
     GPU_MODEL_UNKNOWN = "gpu_model_unknown"
     SKU_PRICE_INSTANT_REFUSED = "sku_price_instant_refused"
@@ -287,6 +288,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.LEDGER_TRANSACTION_MISSING: (kind.Missing, "There is no such transaction of an organisation."),
     C.LEDGER_REVERSED_ALREADY: (kind.Conflict, "The transaction was reversed, or somebody has proposed to. See it."),
     C.LEDGER_REVERSAL_FINAL: (kind.Conflict, "A reversal is not reversed. Adjust the balance, with a reason."),
+    C.INVOICE_MISSING: (kind.Missing, "There is no such invoice here. They are made after a month has ended."),
     C.ADJUSTMENT_MISSING: (kind.Missing, "There is no such adjustment."),
     C.ADJUSTMENT_OWN: (kind.Denied, "Somebody else has to approve what you proposed."),
     C.GPU_MODEL_UNKNOWN: (kind.Refused, "No SKU has GPUs of this model. List them to see all."),

@@ -60,11 +60,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     task_signing_key_previous: Annotated[
         str, _about("The key it follows, given until every worker has the new one.", secret=True)
     ] = ""
+    invoice_seller: Annotated[
+        str, _about("Who sells, as invoices and statements print it: name, address, tax number, in lines.")
+    ] = "gpuaas"
     objects_url: Annotated[
         str,
         _about(
-            "Where files are kept (versions of the agent): file:///a/folder, or s3://bucket/prefix with AWS_… "
-            "variables; empty: nowhere, and none can be published. The same for all programs.",
+            "Where files are kept (versions of the agent, invoices): file:///a/folder, or s3://bucket/prefix with "
+            "AWS_… variables; empty: nowhere, and none can be published. The same for all programs.",
         ),
     ] = ""
     trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""

@@ -19,7 +19,7 @@ ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJl3dIeudNqd0DPMRD6OIh65tjkxFNOtw
 async def test_a_project_is_made_listed_renamed_and_deleted_by_name(ada: Terminal):
     await ada.good("projects", "create", "research", "--title", "Research, long term")
     listed = await ada.good("projects", "list")
-    assert listed.splitlines()[0].split() == ["NAME", "TITLE", "CREATED", "ID"]
+    assert listed.splitlines()[0].split() == ["NAME", "TITLE", "COST", "CENTRE", "CREATED", "ID"]
     assert "Research, long term" in listed
     await ada.good("projects", "update", "research", "--name", "science")
     assert "science" in await ada.good("projects", "show", "science")

@@ -1,11 +1,13 @@
 """Organisations and projects on the wire."""
 
 from datetime import datetime
+from typing import Annotated
 from uuid import UUID
 
 import msgspec
 
 from gpuaas.contracts.http.base import Name, Request, Response, Title
+from gpuaas.contracts.http.patterns import LINE
 from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import OrgId, ProjectId
 
@@ -34,9 +36,22 @@ class OrgView(Response, frozen=True, kw_only=True):
     """The asker's role in it; null for those who are not members (platform roles)."""
 
 
+CostCentre = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=100,
+        pattern=LINE,
+        description="What the customer's own accounting calls it; on the lines of statements and invoices.",
+        examples=["R&D-4711"],
+    ),
+]
+
+
 class ProjectCreate(Request, frozen=True, kw_only=True):
     name: Name
     title: Title | None = None
+    cost_centre: CostCentre | None = None
 
 
 class ProjectUpdate(Request, frozen=True, kw_only=True):
@@ -44,6 +59,8 @@ class ProjectUpdate(Request, frozen=True, kw_only=True):
 
     name: Name | msgspec.UnsetType = msgspec.UNSET
     title: Title | msgspec.UnsetType = msgspec.UNSET
+    cost_centre: CostCentre | msgspec.UnsetType | None = msgspec.UNSET
+    """Null: it has none any more."""
 
 
 class ProjectView(Response, frozen=True, kw_only=True):
@@ -51,4 +68,6 @@ class ProjectView(Response, frozen=True, kw_only=True):
     org_id: UUID
     name: str
     title: str
+    cost_centre: str = ""
+    """Empty: it has none."""
     created_at: datetime

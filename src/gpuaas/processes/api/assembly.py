@@ -8,6 +8,7 @@ import msgspec
 
 from gpuaas.contracts.http.sessions import AuthConfig
 from gpuaas.domains import load_routes
+from gpuaas.domains.billing.invoices.models import Seller
 from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
@@ -101,6 +102,7 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
     parts.add(open_objects(settings.objects_url))
+    parts.add(Seller(settings.invoice_seller))
     agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, refused=nodes_refused)
     parts.add(agents)
     return Edge(

@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuaas.domains import load_handlers
 from gpuaas.domains.allocations.queue.handlers import queue_follow
+from gpuaas.domains.billing.invoices.models import Seller
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.nodes.reimaging import AgentReimaging
 from gpuaas.domains.nodes.tasks.handlers import tasks_follow
@@ -50,6 +51,7 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         open_objects(settings.objects_url),
         FieldSealer(master),
         AgentReimaging(),
+        Seller(settings.invoice_seller),
     )
     return parts, HANDLERS
 

@@ -135,6 +135,12 @@ async def balance_at(tx: Tx, org_id: OrgId, *, currency: str = DEFAULT_CURRENCY,
     return await store.balance(tx, org_id, currency, at)
 
 
+async def balance_before(tx: Tx, org_id: OrgId, *, currency: str, at: datetime) -> int:
+    """What the organisation had just before an instant: what is posted then counts to what comes after."""
+    _checked_instants(at=at)
+    return await store.balance_before(tx, org_id, currency, at)
+
+
 async def entry_list(tx: Tx, wanted: Wanted, *, before: UUID, limit: int) -> list[Entry]:
     """Newest first, each with the balance after it."""
     return await store.newest(tx, _checked(wanted), before=before, limit=limit)

@@ -212,6 +212,11 @@ async def balance(tx: Tx, org_id: OrgId, currency: str, at: datetime | None) -> 
     return Balance(org_id=org_id, currency=currency, at=at or clock.now(), **found)
 
 
+async def balance_before(tx: Tx, org_id: OrgId, currency: str, at: datetime) -> int:
+    row = await tx.row(BALANCE_BEFORE, org_id, currency, floor_id(at))
+    return 0 if row is None else int(row["balance_micros"])
+
+
 async def newest(tx: Tx, wanted: Wanted, *, before: UUID, limit: int) -> list[Entry]:
     low, high = _range(wanted)
     asked = (wanted.org_id, wanted.currency, low, min(high, before), wanted.kind, wanted.subject_id)

@@ -15,3 +15,4 @@ class Project(msgspec.Struct, frozen=True):
     title: str
     created_at: datetime
     deleted_at: datetime | None
+    cost_centre: str = ""

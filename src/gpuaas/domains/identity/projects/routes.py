@@ -13,7 +13,12 @@ from gpuaas.infra.http.operation import Lane, operation
 
 def view(project: Project) -> ProjectView:
     return ProjectView(
-        id=project.id, org_id=project.org_id, name=project.name, title=project.title, created_at=project.created_at
+        id=project.id,
+        org_id=project.org_id,
+        name=project.name,
+        title=project.title,
+        cost_centre=project.cost_centre,
+        created_at=project.created_at,
     )
 
 
@@ -58,7 +63,7 @@ async def project_get(cx: ProjectContext) -> ProjectView:
     errors=(Code.PROJECT_NAME_TAKEN,),
 )
 async def project_update(cx: ProjectContext, wanted: ProjectUpdate) -> ProjectView:
-    """Change a project's name or title."""
+    """Change a project's name, title or cost centre."""
     return view(await service.project_update(cx.tx, cx.project_id, wanted))
 
 

@@ -22,11 +22,11 @@ project_lock = store.lock
 
 async def project_create(tx: Tx, org_id: OrgId, wanted: ProjectCreate, *, max_projects: int) -> Project:
     """Far below the limit nobody waits for anybody; near it they take turns, so that it holds exactly."""
-    project_id, title = ProjectId(new_id()), wanted.title or wanted.name
-    project = await store.insert(tx, project_id, org_id, name=wanted.name, title=title, below=max_projects - AT_ONCE)
+    project_id = ProjectId(new_id())
+    project = await store.insert(tx, project_id, org_id, wanted, below=max_projects - AT_ONCE)
     if project is None:
         await orgs.lock(tx, org_id)
-        project = await store.insert(tx, project_id, org_id, name=wanted.name, title=title, below=max_projects)
+        project = await store.insert(tx, project_id, org_id, wanted, below=max_projects)
     if project is None:
         raise Conflict(
             Code.PROJECT_LIMIT,
@@ -39,7 +39,8 @@ async def project_create(tx: Tx, org_id: OrgId, wanted: ProjectCreate, *, max_pr
 async def project_update(tx: Tx, project_id: ProjectId, wanted: ProjectUpdate) -> Project:
     name = None if wanted.name is UNSET else wanted.name
     title = None if wanted.title is UNSET else wanted.title
-    project = await store.update(tx, project_id, name=name, title=title)
+    cost_centre = None if wanted.cost_centre is UNSET else wanted.cost_centre or ""
+    project = await store.update(tx, project_id, name=name, title=title, cost_centre=cost_centre)
     tx.emit(ProjectUpdated(project_id=project_id), subject_id=project_id)
     return project
 

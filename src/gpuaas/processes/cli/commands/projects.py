@@ -16,6 +16,7 @@ _OPTIONAL = Argument("project", help="Its name or id. Default: the chosen one.",
 COLUMNS: list[Column[ProjectView]] = [
     ("name", lambda project: project.name),
     ("title", lambda project: project.title),
+    ("cost centre", lambda project: project.cost_centre),
     ("created", lambda project: project.created_at),
     ("id", lambda project: project.id),
 ]
@@ -43,12 +44,14 @@ def project_get(run: Run, *, project: str | None, org: str | None) -> None:
     "create",
     Argument("name", help="Lower-case letters, digits and dashes; unique in the organisation."),
     Argument("--title", help="What people read. Default: the name."),
+    Argument("--cost-centre", help="What your own accounting calls it: on statements and invoices."),
     ORG,
     summary="Create a project.",
     examples=["gpuaas projects create research --org acme", "gpuaas use acme/research"],
 )
-def project_create(run: Run, *, name: str, title: str | None, org: str | None) -> None:
-    run.show(identity.project_create(names.org(run, org), ProjectCreate(name=name, title=title)), COLUMNS)
+def project_create(run: Run, *, name: str, title: str | None, cost_centre: str | None, org: str | None) -> None:
+    wanted = ProjectCreate(name=name, title=title, cost_centre=cost_centre)
+    run.show(identity.project_create(names.org(run, org), wanted), COLUMNS)
 
 
 @GROUP.command(
@@ -56,14 +59,19 @@ def project_create(run: Run, *, name: str, title: str | None, org: str | None) -
     _PROJECT,
     Argument("--name", help="A new name."),
     Argument("--title", help="A new title."),
+    Argument("--cost-centre", help="What your own accounting calls it; empty: it has none any more."),
     ORG,
-    summary="Change a project's name or title.",
+    summary="Change a project's name, title or cost centre.",
 )
-def project_update(run: Run, *, project: str, name: str | None, title: str | None, org: str | None) -> None:
-    if name is None and title is None:
-        raise UsageError("Nothing to change.", "Say --name or --title.")
+def project_update(
+    run: Run, *, project: str, name: str | None, title: str | None, cost_centre: str | None, org: str | None
+) -> None:
+    if name is None and title is None and cost_centre is None:
+        raise UsageError("Nothing to change.", "Say --name, --title or --cost-centre.")
     wanted = ProjectUpdate(
-        name=msgspec.UNSET if name is None else name, title=msgspec.UNSET if title is None else title
+        name=msgspec.UNSET if name is None else name,
+        title=msgspec.UNSET if title is None else title,
+        cost_centre=msgspec.UNSET if cost_centre is None else cost_centre or None,
     )
     run.show(identity.project_update(names.project(run, project, org), wanted), COLUMNS)
 

@@ -1,0 +1,14 @@
+"""invoices: see sql/0017_invoices.up.sql."""
+
+from gpuaas.infra.postgres.migrate import apply
+
+revision = "0017"
+down_revision = "0014"
+
+
+def upgrade() -> None:
+    apply("0017_invoices.up.sql")
+
+
+def downgrade() -> None:
+    apply("0017_invoices.down.sql")

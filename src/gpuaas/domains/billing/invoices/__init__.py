@@ -1,0 +1,1 @@
+"""Paper: statements of any time on demand, and a numbered invoice for each month, made once and kept."""
