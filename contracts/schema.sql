@@ -63,6 +63,10 @@ CREATE FUNCTION public.floor_id(at timestamp with time zone) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ((lpad(to_hex((floor((EXTRACT(epoch FROM at) * (1000)::numeric)))::bigint), 12, '0'::text) || '70008000000000000000'::text))::uuid;
 
+CREATE FUNCTION public.invoice_sum_of(kind text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE kind WHEN 'top_up'::text THEN 'paid_in'::text WHEN 'usage'::text THEN 'used'::text WHEN 'usage_credit'::text THEN 'used_back'::text WHEN 'credit'::text THEN 'given'::text WHEN 'refund'::text THEN 'refunded'::text ELSE 'corrected'::text END;
+
 CREATE FUNCTION public.is_platform() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN COALESCE((current_setting('app.org_id'::text, true) = '*'::text), false);
@@ -2446,7 +2450,9 @@ CREATE TABLE public.projects (
     name text NOT NULL,
     title text NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    deleted_at timestamp with time zone
+    deleted_at timestamp with time zone,
+    cost_centre text DEFAULT ''::text NOT NULL,
+    CONSTRAINT projects_cost_centre_check CHECK ((length(cost_centre) <= 100))
 );
 
 ALTER TABLE ONLY public.projects FORCE ROW LEVEL SECURITY;
@@ -2724,6 +2730,75 @@ CREATE VIEW public.invariant_38_standing_is_balance WITH (security_invoker='true
 
 COMMENT ON VIEW public.invariant_38_standing_is_balance IS 'no rung contradicts what can be spent for over a minute';
 
+CREATE TABLE public.invoices (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    currency text NOT NULL,
+    month date NOT NULL,
+    year integer NOT NULL,
+    serial integer NOT NULL,
+    opening_micros bigint NOT NULL,
+    paid_in_micros bigint NOT NULL,
+    used_micros bigint NOT NULL,
+    used_back_micros bigint NOT NULL,
+    given_micros bigint NOT NULL,
+    refunded_micros bigint NOT NULL,
+    corrected_micros bigint NOT NULL,
+    closing_micros bigint NOT NULL,
+    document text NOT NULL,
+    issued_at timestamp with time zone NOT NULL,
+    CONSTRAINT invoices_check CHECK ((issued_at >= ((month + '1 mon'::interval) AT TIME ZONE 'UTC'::text))),
+    CONSTRAINT invoices_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT invoices_month_check CHECK ((month = (date_trunc('month'::text, (month)::timestamp without time zone))::date)),
+    CONSTRAINT invoices_serial_check CHECK ((serial > 0)),
+    CONSTRAINT invoices_sum CHECK ((((((((opening_micros + paid_in_micros) + used_micros) + used_back_micros) + given_micros) + refunded_micros) + corrected_micros) = closing_micros))
+);
+
+ALTER TABLE ONLY public.invoices FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.invoices IS 'tenant: a month''s invoice of an organisation and currency, as it was issued; append-only';
+
+CREATE VIEW public.invariant_39_invoices_are_the_ledger WITH (security_invoker='true') AS
+ SELECT ((('invoice '::text || i.year) || '-'::text) || i.serial) AS subject,
+    ((('it says '::text || (ROW(i.opening_micros, i.paid_in_micros, i.used_micros, i.used_back_micros, i.given_micros, i.refunded_micros, i.corrected_micros, i.closing_micros))::text) || ', the ledger '::text) || (ROW(l.opening, l.paid_in, l.used, l.used_back, l.given, l.refunded, l.corrected, l.closing))::text) AS problem
+   FROM (((public.invoices i
+     CROSS JOIN LATERAL ( SELECT public.floor_id(((i.month)::timestamp without time zone AT TIME ZONE 'UTC'::text)) AS low,
+            public.floor_id(((i.month + '1 mon'::interval) AT TIME ZONE 'UTC'::text)) AS high) bounds)
+     LEFT JOIN public.ledger_accounts a ON (((a.org_id = i.org_id) AND (a.kind = 'tenant'::text) AND (a.currency = i.currency))))
+     CROSS JOIN LATERAL ( SELECT (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'paid_in'::text)), (0)::numeric))::bigint AS paid_in,
+            (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'used'::text)), (0)::numeric))::bigint AS used,
+            (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'used_back'::text)), (0)::numeric))::bigint AS used_back,
+            (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'given'::text)), (0)::numeric))::bigint AS given,
+            (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'refunded'::text)), (0)::numeric))::bigint AS refunded,
+            (COALESCE(sum(e.amount_micros) FILTER (WHERE (public.invoice_sum_of(t.kind) = 'corrected'::text)), (0)::numeric))::bigint AS corrected,
+            COALESCE(( SELECT o.balance_micros
+                   FROM public.ledger_entries o
+                  WHERE ((o.account_id = a.id) AND (o.transaction_id < bounds.low))
+                  ORDER BY o.transaction_id DESC
+                 LIMIT 1), (0)::bigint) AS opening,
+            COALESCE(( SELECT o.balance_micros
+                   FROM public.ledger_entries o
+                  WHERE ((o.account_id = a.id) AND (o.transaction_id < bounds.high))
+                  ORDER BY o.transaction_id DESC
+                 LIMIT 1), (0)::bigint) AS closing
+           FROM (public.ledger_entries e
+             JOIN public.ledger_transactions t ON ((t.id = e.transaction_id)))
+          WHERE ((e.account_id = a.id) AND (e.transaction_id >= bounds.low) AND (e.transaction_id < bounds.high))) l)
+  WHERE ((i.opening_micros <> l.opening) OR (i.paid_in_micros <> l.paid_in) OR (i.used_micros <> l.used) OR (i.used_back_micros <> l.used_back) OR (i.given_micros <> l.given) OR (i.refunded_micros <> l.refunded) OR (i.corrected_micros <> l.corrected) OR (i.closing_micros <> l.closing));
+
+COMMENT ON VIEW public.invariant_39_invoices_are_the_ledger IS 'the sums of an invoice are those of the ledger in its month';
+
+CREATE VIEW public.invariant_39_invoices_have_no_gaps WITH (security_invoker='true') AS
+ SELECT ((('invoice '::text || year) || '-'::text) || serial) AS subject,
+    ('the one before it is '::text || before_serial) AS problem
+   FROM ( SELECT invoices.year,
+            invoices.serial,
+            lag(invoices.serial, 1, 0) OVER (PARTITION BY invoices.year ORDER BY invoices.serial) AS before_serial
+           FROM public.invoices) i
+  WHERE (serial <> (before_serial + 1));
+
+COMMENT ON VIEW public.invariant_39_invoices_have_no_gaps IS 'the numbers of a year''s invoices follow each other';
+
 CREATE TABLE public.invitations (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -2741,6 +2816,22 @@ CREATE TABLE public.invitations (
 ALTER TABLE ONLY public.invitations FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.invitations IS 'tenant: invitations into an organisation';
+
+CREATE TABLE public.invoice_files (
+    invoice_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    form text NOT NULL,
+    digest text NOT NULL,
+    size integer NOT NULL,
+    stored_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT invoice_files_digest_check CHECK ((digest ~ '^[0-9a-f]{64}$'::text)),
+    CONSTRAINT invoice_files_form_check CHECK ((form = ANY (ARRAY['pdf'::text, 'csv'::text]))),
+    CONSTRAINT invoice_files_size_check CHECK ((size > 0))
+);
+
+ALTER TABLE ONLY public.invoice_files FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.invoice_files IS 'tenant: files of invoices that are kept in the store of objects; append-only';
 
 CREATE TABLE public.issuer_access_tokens (
     jti text NOT NULL,
@@ -3157,6 +3248,18 @@ ALTER TABLE ONLY public.invitations
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_token_hash_key UNIQUE (token_hash);
 
+ALTER TABLE ONLY public.invoice_files
+    ADD CONSTRAINT invoice_files_pkey PRIMARY KEY (invoice_id, form);
+
+ALTER TABLE ONLY public.invoices
+    ADD CONSTRAINT invoices_number UNIQUE (year, serial);
+
+ALTER TABLE ONLY public.invoices
+    ADD CONSTRAINT invoices_one_of_month UNIQUE (org_id, currency, month);
+
+ALTER TABLE ONLY public.invoices
+    ADD CONSTRAINT invoices_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.issuer_access_tokens
     ADD CONSTRAINT issuer_access_tokens_pkey PRIMARY KEY (jti);
 
@@ -3411,6 +3514,8 @@ CREATE INDEX idempotency_keys_by_age ON public.idempotency_keys USING btree (cre
 
 CREATE UNIQUE INDEX invitations_one_open ON public.invitations USING btree (org_id, lower(email)) WHERE ((accepted_at IS NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX invoices_by_org ON public.invoices USING btree (org_id, id DESC);
+
 CREATE INDEX issuer_access_tokens_by_age ON public.issuer_access_tokens USING btree (expires_at);
 
 CREATE INDEX issuer_access_tokens_by_family ON public.issuer_access_tokens USING btree (family_id);
@@ -3562,6 +3667,14 @@ CREATE TRIGGER audit_seals_keep BEFORE DELETE OR UPDATE ON public.audit_seals FO
 
 CREATE TRIGGER audit_seals_keep_all BEFORE TRUNCATE ON public.audit_seals FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER invoice_files_keep BEFORE DELETE OR UPDATE ON public.invoice_files FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER invoice_files_keep_all BEFORE TRUNCATE ON public.invoice_files FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER invoices_keep BEFORE DELETE OR UPDATE ON public.invoices FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER invoices_keep_all BEFORE TRUNCATE ON public.invoices FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
 CREATE TRIGGER ledger_accounts_keep BEFORE DELETE OR UPDATE ON public.ledger_accounts FOR EACH ROW EXECUTE FUNCTION public.ledger_account_stays();
 
 CREATE TRIGGER ledger_accounts_keep_all BEFORE TRUNCATE ON public.ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
@@ -3640,6 +3753,12 @@ ALTER TABLE ONLY public.gpu_quotas
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.invoice_files
+    ADD CONSTRAINT invoice_files_invoice_id_fkey FOREIGN KEY (invoice_id) REFERENCES public.invoices(id);
+
+ALTER TABLE ONLY public.invoices
+    ADD CONSTRAINT invoices_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
 
 ALTER TABLE ONLY public.issuer_access_tokens
     ADD CONSTRAINT issuer_access_tokens_family_id_fkey FOREIGN KEY (family_id) REFERENCES public.issuer_families(id) ON DELETE CASCADE;
@@ -3808,6 +3927,14 @@ CREATE POLICY idempotency_keys_own ON public.idempotency_keys USING (public.visi
 ALTER TABLE public.invitations ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY invitations_tenant ON public.invitations USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.invoice_files ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY invoice_files_tenant ON public.invoice_files USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.invoices ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY invoices_tenant ON public.invoices USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.ledger_accounts ENABLE ROW LEVEL SECURITY;
 
@@ -4373,7 +4500,15 @@ GRANT SELECT ON TABLE public.invariant_37_slots_of_nodes TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_38_standing_is_balance TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.invoices TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_39_invoices_are_the_ledger TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_39_invoices_have_no_gaps TO gpuaas_app;
+
 GRANT SELECT,INSERT,UPDATE ON TABLE public.invitations TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.invoice_files TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE ON TABLE public.issuer_access_tokens TO gpuaas_app;
 
