@@ -1,4 +1,4 @@
-"""Invoices in the small world: of months in which nothing happened, so that the ledger agrees. Each is of one before."""
+"""Invoices in the small world: of months in which nothing happened, so that the ledger agrees. Each is one older."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
