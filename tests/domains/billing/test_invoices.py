@@ -265,7 +265,7 @@ async def test_an_invoice_is_of_its_month_alone(issued):
 async def test_its_files_are_kept_and_made_again_byte_for_byte(issued):
     one = issued[0]
     found = await invoice_of(one)
-    objects = one.city.parts.get(Objects)  # type: ignore[type-abstract] # whatever implements it
+    objects = one.city.parts.get(Objects)
     for form in Form:
         path = f"/orgs/{one.who.org_id}/invoices/{found['id']}/{form}"
         first = (await one.city.ask(one.owner, "GET", path)).content
