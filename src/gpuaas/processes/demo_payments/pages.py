@@ -56,12 +56,12 @@ def payment_page(payment: Payment, email: str, token: str) -> HtmlPage:
     amount = written(session["amount_total"], session["currency"])
     declined = payment.intent is not None and payment.intent["last_payment_error"] is not None
     whom = f"<dt>Customer</dt><dd>{text(email)}</dd>" if email else ""
-    minutes = datetime.fromtimestamp(session["expires_at"], UTC).strftime("%-d %B %Y, %H:%M UTC")
+    until = datetime.fromtimestamp(session["expires_at"], UTC).strftime("%-d %B %Y, %H:%M UTC")
     body = (
         f'<p class="soft">Top up your balance</p><h1 class="amount">{text(amount)}</h1>'
         + ('<p class="alert" role="alert">The card was declined. Nothing was paid.</p>' if declined else "")
         + f'<table class="lines"><tbody>{"".join(_line(one) for one in session["_lines"])}</tbody></table>'
-        + f"<dl>{whom}<dt>Open until</dt><dd>{minutes}</dd></dl>"
+        + f"<dl>{whom}<dt>Open until</dt><dd>{until}</dd></dl>"
         + f'<form method="post"><input type="hidden" name="form_token" value="{text(token)}">'
         + f'<button name="do" value="pay">Pay {text(amount)}</button>'
         + '<button name="do" value="decline" class="quiet">Have the card declined</button>'
@@ -92,8 +92,8 @@ def portal_page(customer: Object, payments: Sequence[Payment], return_url: str, 
     who = customer["name"] or customer["email"] or customer["id"]
     rows = "".join(_row(one) for one in payments)
     listed = (
-        '<table class="rows"><thead><tr><th>When</th><th>What</th><th class="number">Amount</th><th>State</th></tr>'
-        f"</thead><tbody>{rows}</tbody></table>"
+        '<table class="rows"><thead><tr><th>When (UTC)</th><th>What</th><th class="number">Amount</th><th>State</th>'
+        f"</tr></thead><tbody>{rows}</tbody></table>"
         if rows
         else '<p class="soft">There are none yet.</p>'
     )
