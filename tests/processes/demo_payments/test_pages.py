@@ -10,6 +10,11 @@ from tests.support.payment_provider import BACK, DemoProvider, wanted
 NASTY = """</td><script>alert(1)</script>"><img src=x onerror='x'>&amp;"""
 
 
+def token_of(page: str) -> str:
+    found = re.search(r'name="form_token" value="([^"]+)"', page)
+    return found[1] if found else ""
+
+
 class Browser:
     """Keeps cookies and follows no redirect."""
 
@@ -21,8 +26,7 @@ class Browser:
         return self.http.get(self.url)
 
     def press(self, do: str, headers: dict[str, str] | None = None, **changed: str) -> httpx.Response:
-        found = re.search(r'name="form_token" value="([^"]+)"', self.open().text)
-        form = {"form_token": found[1] if found else "", "do": do} | changed
+        form = {"form_token": token_of(self.open().text), "do": do} | changed
         return self.http.post(self.url, data=form, headers=headers)
 
 
@@ -57,7 +61,7 @@ def test_paying_leads_back_with_the_session_named(browser, session, library):
 
 def test_a_second_press_pays_nothing_more(browser, session, library):
     page = browser.open().text
-    token = {"form_token": re.search(r'name="form_token" value="([^"]+)"', page)[1], "do": "pay"}
+    token = {"form_token": token_of(page), "do": "pay"}
     answers = [browser.http.post(browser.url, data=token) for _ in range(3)]
     assert [one.status_code for one in answers] == [303, 303, 303]
     intent = library.v1.checkout.sessions.retrieve(session.id).payment_intent
@@ -86,7 +90,7 @@ def test_a_bank_transfer_is_on_its_way(browser, session, library):
 
 
 def test_what_has_expired_cannot_be_paid_from_a_page_left_open(browser, session, library):
-    token = re.search(r'name="form_token" value="([^"]+)"', browser.open().text)[1]
+    token = token_of(browser.open().text)
     library.v1.checkout.sessions.expire(session.id)
     browser.http.post(browser.url, data={"form_token": token, "do": "pay"})
     assert library.v1.checkout.sessions.retrieve(session.id).payment_status == "unpaid"
@@ -118,7 +122,7 @@ def test_a_form_from_elsewhere_pays_nothing(browser, session, library, headers, 
 
 
 def test_a_form_of_another_browser_pays_nothing(browser, session, library):
-    token = re.search(r'name="form_token" value="([^"]+)"', httpx.get(browser.url).text)[1]
+    token = token_of(httpx.get(browser.url).text)
     assert browser.press("pay", form_token=token).status_code == 403
     assert library.v1.checkout.sessions.retrieve(session.id).status == "open"
 
