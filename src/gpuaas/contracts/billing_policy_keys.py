@@ -20,7 +20,7 @@ BILLING_KEYS: tuple[PolicyKey, ...] = (
             (0, 1_000_000_000_000_000),
             "micros",
             Stricter.LOWER,
-            "Up to which amount one operator may adjust a balance alone; above it a second one has to approve.",
+            "How much one operator may adjust alone within 24 hours; above it a second one has to approve.",
         )
     ),
     by_platform(

@@ -1,7 +1,8 @@
 """The verbs of adjustments.
 
-Always holds: what is above the policy's limit is posted only with the approval of somebody other than its proposer; an
-adjustment is posted once, a transaction reversed once; a balance is never adjusted below its floor."""
+Always holds: what is above the policy's limit, alone or with what its proposer posted alone in the last day, is posted
+only with the approval of somebody else; an adjustment is posted once, a transaction reversed once, and what was reversed
+already is refused; a balance is never adjusted below its floor."""
 
 from uuid import UUID
 
@@ -51,8 +52,10 @@ async def ledger_reverse(
 
 async def _begin(tx: Tx, actor: Actor, policy: PolicyReader, change: Change) -> Adjustment:
     adjustment_id = AdjustmentId(new_id())
-    if abs(change.amount_micros) > policy.number("billing.adjustment_four_eyes_micros"):
-        made = await store.insert(tx, adjustment_id, change, by=_who(actor), transaction_id=None)
+    by_name, by_id = _who(actor)
+    limit = policy.number("billing.adjustment_four_eyes_micros")
+    if abs(change.amount_micros) > limit - await store.posted_alone(tx, by_id, change.currency):
+        made = await store.insert(tx, adjustment_id, change, by=(by_name, by_id), transaction_id=None)
         tx.emit(
             AdjustmentProposed(adjustment_id=made.id, currency=made.currency, amount_micros=made.amount_micros),
             subject_id=made.id,
@@ -60,7 +63,7 @@ async def _begin(tx: Tx, actor: Actor, policy: PolicyReader, change: Change) -> 
         )
         return made
     posted = await _post(tx, adjustment_id, change)
-    made = await store.insert(tx, adjustment_id, change, by=_who(actor), transaction_id=posted.transaction_id)
+    made = await store.insert(tx, adjustment_id, change, by=(by_name, by_id), transaction_id=posted.transaction_id)
     _tell(tx, made, posted)
     await standing.refresh(tx, policy, made.org_id)
     return made
@@ -99,7 +102,10 @@ async def adjustment_reject(tx: Tx, actor: Actor, adjustment_id: AdjustmentId, *
 
 async def _post(tx: Tx, adjustment_id: AdjustmentId, change: Change) -> Posted:
     if change.reverses_id is not None:
-        return await ledger.reverse(tx, change.reverses_id, reason=change.reason)
+        undone = await ledger.reverse(tx, change.reverses_id, reason=change.reason)
+        if undone.replayed:  # by a program: nothing moves now, so nobody is told that it did
+            raise Conflict(Code.LEDGER_REVERSED_ALREADY, "The transaction was reversed already.")
+        return undone
     return await ledger.post(
         tx,
         Posting(

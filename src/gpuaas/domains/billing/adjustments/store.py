@@ -19,6 +19,13 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $7 = 'proposed' THEN now() + $8::i
 """
 GET = "SELECT * FROM ledger_adjustments WHERE id = $1"
 LOCK = "SELECT * FROM ledger_adjustments WHERE id = $1 FOR UPDATE"
+# What somebody posted alone in the last day, one request after the other: many small ones are a large one.
+TURN = "SELECT pg_advisory_xact_lock(uuid_hash_extended($1, 13))"
+ALONE = """
+SELECT coalesce(sum(abs(amount_micros)), 0)::bigint FROM ledger_adjustments
+WHERE id >= floor_id(now() - interval '25 hours') AND created_at > now() - interval '24 hours' AND proposed_by_id = $1
+  AND currency = $2 AND state = 'posted' AND decided_by_id IS NULL
+"""
 LIST = """
 SELECT * FROM ledger_adjustments
 WHERE id < $1 AND ($2::text IS NULL OR state = $2) AND ($3::uuid IS NULL OR org_id = $3) ORDER BY id DESC LIMIT $4
@@ -65,6 +72,12 @@ async def get(tx: Tx, adjustment_id: AdjustmentId, *, lock: bool = False) -> Adj
     if row is None:
         raise Missing(Code.ADJUSTMENT_MISSING, "There is no such adjustment.")
     return decode(Adjustment, row)
+
+
+async def posted_alone(tx: Tx, by_id: UUID, currency: str) -> int:
+    """What this person posted in the last day without a second one; and nobody else does so for him until the commit."""
+    await tx.value(TURN, by_id)
+    return int(await tx.value(ALONE, by_id, currency))
 
 
 async def list_all(
