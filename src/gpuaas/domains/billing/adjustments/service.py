@@ -1,8 +1,8 @@
 """The verbs of adjustments.
 
 Always holds: what is above the policy's limit, alone or with what its proposer posted alone in the last day, is posted
-only with the approval of somebody else; an adjustment is posted once, a transaction reversed once, and what was reversed
-already is refused; a balance is never adjusted below its floor."""
+only with the approval of somebody else; an adjustment is posted once, a transaction reversed once (what was reversed
+already is refused); a balance is never adjusted below its floor."""
 
 from uuid import UUID
 

@@ -75,7 +75,7 @@ async def get(tx: Tx, adjustment_id: AdjustmentId, *, lock: bool = False) -> Adj
 
 
 async def posted_alone(tx: Tx, by_id: UUID, currency: str) -> int:
-    """What this person posted in the last day without a second one; and nobody else does so for him until the commit."""
+    """What this person posted in the last day without a second one. His requests take turns from here on."""
     await tx.value(TURN, by_id)
     return int(await tx.value(ALONE, by_id, currency))
 
