@@ -8,6 +8,7 @@ down_revision = "0013"
 
 def upgrade() -> None:
     apply("0014_standing.up.sql")
+    apply("0014_standing.budgets.up.sql")
 
 
 def downgrade() -> None:

@@ -16,6 +16,7 @@ from gpuaas.client import (
     audit,
     authorities,
     billing,
+    budgets,
     fleet,
     flows,
     identity,
@@ -52,6 +53,7 @@ VERBS = (
     allocations,
     flows,
     billing,
+    budgets,
     standing,
     usage,
 )

@@ -53,9 +53,19 @@ async def counted(purse: Purse) -> UUID:
     return spender.purse.org_id
 
 
+async def spent(purse: Purse) -> UUID:
+    spender = await spender_of(purse)
+    await spender.meter(ago=5)
+    wanted = {"project_id": str(spender.project_id), "soft_micros": 1, "currency": "USD"}
+    await purse.city.ask(spender.purse.owner, "PUT", f"/orgs/{spender.purse.org_id}/budgets", wanted)
+    await purse.city.ask(spender.purse.owner, "PUT", f"/orgs/{spender.purse.org_id}/budgets", wanted)
+    return spender.project_id
+
+
 BILLING_STORIES: dict[str, Story] = {
     "billing.adjustment_proposed": proposed,
     "billing.hold_expired": expired,
     "billing.standing_changed": stands_otherwise,
     "billing.countdown": counted,
+    "billing.budget_reached": spent,
 }

@@ -14,7 +14,7 @@ from tests.every.asking import OPERATIONS, Asking
 from tests.every.billing_world import put_adjustment, put_hold
 from tests.every.invoice_world import put_invoice
 from tests.every.ledger import tables
-from tests.every.standing_world import put_standing
+from tests.every.standing_world import put_budget, put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
@@ -80,6 +80,7 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_usage(s)
         await put_standing(s)
         await put_invoice(s)
+        await put_budget(s)
     return ours, theirs
 
 

@@ -1,7 +1,7 @@
 """An organisation that spends: a project of its own, something to buy, meters that run; and how it stands."""
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -30,8 +30,8 @@ class Spender:
     sku_id: SkuId
     price_id: UUID
 
-    async def meter(self, *, ago: float = 0, project_id: UUID | None = None) -> UUID:
-        """Something runs since so many seconds, for a unit each second. Its subject."""
+    async def meter(self, *, ago: float = 0, at: datetime | None = None, project_id: UUID | None = None) -> UUID:
+        """Something runs since so many seconds, or an instant, for a unit each second. Its subject."""
         wanted = MeterWanted(
             subject_id=new_id(),
             org_id=self.purse.org_id,
@@ -44,8 +44,16 @@ class Spender:
             asked_by="ada",
         )
         async with self.purse.writing() as tx:
-            at = await tx.value("SELECT clock_timestamp()") - timedelta(seconds=ago)
-            return (await meters.meter_open(tx, wanted, at=at)).subject_id
+            began = at or await tx.value("SELECT clock_timestamp()") - timedelta(seconds=ago)
+            return (await meters.meter_open(tx, wanted, at=began)).subject_id
+
+    async def used(self, seconds: int) -> None:
+        """Something ran for exactly so long, until now."""
+        async with self.purse.reading() as tx:
+            now = await tx.value("SELECT clock_timestamp()")
+        subject_id = await self.meter(at=now - timedelta(seconds=seconds))
+        async with self.purse.writing() as tx:
+            await meters.meter_close(tx, subject_id, at=now, reason="release")
 
     async def close(self, subject_id: UUID) -> None:
         async with self.purse.writing() as tx:

@@ -53,4 +53,12 @@ BILLING_KEYS: tuple[PolicyKey, ...] = (
             "How long what was stopped for an empty balance is kept before it is released.",
         )
     ),
+    number(
+        "billing.budget_grace_minutes",
+        60,
+        (0, 43_200),
+        "minutes",
+        Stricter.LOWER,
+        "How long after a project's hard budget is reached what runs in it is stopped.",
+    ),
 )

@@ -139,6 +139,9 @@ class Code(StrEnum):
     BALANCE_TOO_LOW = "balance_too_low"
     BALANCE_EMPTY = "balance_empty"
     STANDING_PAUSE_REFUSED = "standing_pause_refused"
+    BUDGET_MISSING = "budget_missing"
+    BUDGET_REFUSED = "budget_refused"
+    BUDGET_SPENT = "budget_spent"
     POSTING_KEY_REUSED = "posting_key_reused"
     MONEY_HOLD_MISSING = "money_hold_missing"
     MONEY_HOLD_OVER = "money_hold_over"
@@ -281,6 +284,15 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.QUOTA_MISSING: (kind.Missing, "No quota of this kind is set here."),
     C.BALANCE_EMPTY: (kind.Conflict, "The balance is used up: nothing new begins. Top it up, then ask again."),
     C.STANDING_PAUSE_REFUSED: (kind.Refused, "A pause ends in the future, at most 90 days from now."),
+    C.BUDGET_MISSING: (kind.Missing, "There is no such budget here."),
+    C.BUDGET_REFUSED: (
+        kind.Refused,
+        "A budget has a soft limit, a hard one, or both; the soft one is not above the other.",
+    ),
+    C.BUDGET_SPENT: (
+        kind.Conflict,
+        "The project has spent its budget of this month. Raise it, or wait for the next month.",
+    ),
     C.BALANCE_TOO_LOW: (kind.Conflict, "The balance, less what is set aside, does not cover this. Top it up."),
     C.POSTING_KEY_REUSED: (kind.Conflict, "This key was used for another amount, account or subject."),
     C.MONEY_HOLD_MISSING: (kind.Missing, "There is no such hold on money here."),

@@ -34,6 +34,8 @@ ADVICE = {
     "quota_exceeded": "See it with: gpuaas quotas list",
     "ssh_key_required": "Add one: gpuaas keys add ~/.ssh/id_ed25519.pub",
     "balance_too_low": "See it with: gpuaas billing balance",
+    "budget_spent": "See them with: gpuaas billing budgets list",
+    "budget_missing": "See them with: gpuaas billing budgets list",
     "balance_empty": "See what comes next with: gpuaas billing standing",
     "money_hold_missing": "See them with: gpuaas billing holds",
     "adjustment_missing": "See them with: gpuaas billing adjustments list",

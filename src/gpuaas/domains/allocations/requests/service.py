@@ -26,6 +26,7 @@ from gpuaas.domains.allocations.quotas import service as quotas
 from gpuaas.domains.allocations.requests.rules import check_ask, lease_seconds
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.allocations.views import connection_view, fields, gpu_view
+from gpuaas.domains.billing.budgets import service as budgets
 from gpuaas.domains.billing.standing import service as standing
 from gpuaas.domains.identity.ssh_keys import service as ssh_keys
 from gpuaas.domains.identity.ssh_keys.public_key import parse
@@ -63,6 +64,7 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     tx = where.tx
     sku, price, isolation = await _offer(where, wanted)
     await standing.refusal(tx, where.org_id, price.currency)
+    await budgets.refusal(tx, where.project_id, price.currency)
     keys = await _keys(where, wanted)
     await quotas.quota_check(
         tx, where.policy, where.org_id, where.project_id, sku, wanted.gpu_count * wanted.node_count
