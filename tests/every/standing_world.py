@@ -21,14 +21,15 @@ async def put_standing(s: Setting, *, state: str = "empty", currency: str = "USD
 
 
 async def put_budget(s: Setting) -> UUID:
-    """With its first mark of this month."""
+    """With its first mark of this month; of a currency that no other of the project has."""
     budget_id, now = new_id(), clock.now()
+    currency = "".join(chr(ord("A") + byte % 26) for byte in budget_id.bytes[-3:])
     await s.put(
         "budgets",
         id=budget_id,
         org_id=s.org_id,
         project_id=s.project_id,
-        currency="USD",
+        currency=currency,
         soft_micros=10,
         hard_micros=20,
         set_by="somebody",
@@ -37,7 +38,7 @@ async def put_budget(s: Setting) -> UUID:
         "budget_marks",
         org_id=s.org_id,
         project_id=s.project_id,
-        currency="USD",
+        currency=currency,
         month=now.date().replace(day=1),
         of_limit="soft",
         percent=50,
