@@ -880,6 +880,10 @@ CREATE FUNCTION public.meter_seconds(opened timestamp with time zone, until time
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (GREATEST(floor(((EXTRACT(epoch FROM until) - EXTRACT(epoch FROM opened)) - COALESCE(lost, (0)::numeric))), (0)::numeric))::bigint;
 
+CREATE FUNCTION public.month_of(at timestamp with time zone) RETURNS timestamp with time zone
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (date_trunc('month'::text, (at AT TIME ZONE 'UTC'::text)) AT TIME ZONE 'UTC'::text);
+
 CREATE FUNCTION public.policy_overrides_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -889,6 +893,10 @@ BEGIN
     RETURN NULL;
 
 END $$;
+
+CREATE FUNCTION public.project_spent(project uuid, of_currency text, from_at timestamp with time zone, until_at timestamp with time zone) RETURNS bigint
+    LANGUAGE sql STABLE
+    RETURN (SELECT (COALESCE(sum((public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, e.until_at, public.meter_lost(m.id, m.opened_at, e.until_at))) - CASE WHEN (m.opened_at >= project_spent.from_at) THEN (0)::bigint ELSE public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, project_spent.from_at, public.meter_lost(m.id, m.opened_at, project_spent.from_at))) END)), (0)::numeric))::bigint AS "coalesce" FROM (public.meters m CROSS JOIN LATERAL (SELECT LEAST(m.closed_at, project_spent.until_at) AS until_at) e) WHERE ((m.project_id = project_spent.project) AND (m.currency = project_spent.of_currency) AND (m.opened_at < e.until_at) AND ((m.closed_at IS NULL) OR (m.closed_at > project_spent.from_at))));
 
 CREATE FUNCTION public.project_stays() RETURNS trigger
     LANGUAGE plpgsql
@@ -1401,6 +1409,48 @@ CREATE TABLE public.bootstrap_tokens (
 );
 
 COMMENT ON TABLE public.bootstrap_tokens IS 'platform: by which a machine becomes a node, once; stored as hashes';
+
+CREATE TABLE public.budget_marks (
+    org_id uuid NOT NULL,
+    project_id uuid NOT NULL,
+    currency text NOT NULL,
+    month date NOT NULL,
+    of_limit text NOT NULL,
+    percent smallint NOT NULL,
+    limit_micros bigint NOT NULL,
+    spent_micros bigint NOT NULL,
+    reached_at timestamp with time zone NOT NULL,
+    due_at timestamp with time zone,
+    CONSTRAINT budget_marks_check CHECK (((of_limit = 'hard'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT budget_marks_month_check CHECK ((EXTRACT(day FROM month) = (1)::numeric)),
+    CONSTRAINT budget_marks_of_limit_check CHECK ((of_limit = ANY (ARRAY['soft'::text, 'hard'::text]))),
+    CONSTRAINT budget_marks_percent_check CHECK (((percent >= 1) AND (percent <= 100)))
+);
+
+ALTER TABLE ONLY public.budget_marks FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.budget_marks IS 'tenant: how much of a budget was spent in a month, once for each that is told';
+
+CREATE TABLE public.budgets (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    project_id uuid NOT NULL,
+    currency text NOT NULL,
+    soft_micros bigint,
+    hard_micros bigint,
+    set_by text NOT NULL,
+    set_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT budgets_check CHECK (((soft_micros IS NOT NULL) OR (hard_micros IS NOT NULL))),
+    CONSTRAINT budgets_check1 CHECK ((soft_micros <= hard_micros)),
+    CONSTRAINT budgets_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT budgets_hard_micros_check CHECK (((hard_micros >= 1) AND (hard_micros <= '1000000000000000'::bigint))),
+    CONSTRAINT budgets_set_by_check CHECK ((length(set_by) <= 400)),
+    CONSTRAINT budgets_soft_micros_check CHECK (((soft_micros >= 1) AND (soft_micros <= '1000000000000000'::bigint)))
+);
+
+ALTER TABLE ONLY public.budgets FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.budgets IS 'tenant: what projects may spend in a month';
 
 CREATE TABLE public.certificate_authorities (
     id uuid NOT NULL,
@@ -3191,6 +3241,15 @@ ALTER TABLE ONLY public.bootstrap_tokens
 ALTER TABLE ONLY public.bootstrap_tokens
     ADD CONSTRAINT bootstrap_tokens_token_hash_key UNIQUE (token_hash);
 
+ALTER TABLE ONLY public.budget_marks
+    ADD CONSTRAINT budget_marks_pkey PRIMARY KEY (project_id, currency, month, of_limit, percent, limit_micros);
+
+ALTER TABLE ONLY public.budgets
+    ADD CONSTRAINT budgets_one UNIQUE (project_id, currency);
+
+ALTER TABLE ONLY public.budgets
+    ADD CONSTRAINT budgets_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.certificate_authorities
     ADD CONSTRAINT certificate_authorities_fingerprint_key UNIQUE (fingerprint);
 
@@ -3490,6 +3549,8 @@ CREATE INDEX bootstrap_tokens_by_end ON public.bootstrap_tokens USING btree (exp
 
 CREATE UNIQUE INDEX bootstrap_tokens_one_open ON public.bootstrap_tokens USING btree (node_id) WHERE ((used_at IS NULL) AND (revoked_at IS NULL));
 
+CREATE INDEX budgets_by_org ON public.budgets USING btree (org_id, id DESC);
+
 CREATE UNIQUE INDEX certificate_authorities_one_signs ON public.certificate_authorities USING btree (kind) WHERE ((retired_at IS NULL) AND (kind <> 'cross'::text));
 
 CREATE INDEX certificates_by_end ON public.certificates USING btree (not_after);
@@ -3565,6 +3626,8 @@ CREATE INDEX ledger_transactions_reversing ON ONLY public.ledger_transactions US
 CREATE UNIQUE INDEX meter_pauses_one_open ON public.meter_pauses USING btree (meter_id) WHERE (until_at IS NULL);
 
 CREATE INDEX meters_by_org ON public.meters USING btree (org_id, id DESC);
+
+CREATE INDEX meters_of_project ON public.meters USING btree (project_id, closed_at);
 
 CREATE INDEX meters_unsettled ON public.meters USING btree (org_id, id) WHERE (settled_at IS NULL);
 
@@ -3732,6 +3795,18 @@ ALTER TABLE ONLY public.allocations
 
 ALTER TABLE ONLY public.allocations
     ADD CONSTRAINT allocations_sku_id_fkey FOREIGN KEY (sku_id) REFERENCES public.skus(id);
+
+ALTER TABLE ONLY public.budget_marks
+    ADD CONSTRAINT budget_marks_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.budget_marks
+    ADD CONSTRAINT budget_marks_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id);
+
+ALTER TABLE ONLY public.budgets
+    ADD CONSTRAINT budgets_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.budgets
+    ADD CONSTRAINT budgets_project_id_fkey FOREIGN KEY (project_id) REFERENCES public.projects(id);
 
 ALTER TABLE ONLY public.certificate_authorities
     ADD CONSTRAINT certificate_authorities_parent_id_fkey FOREIGN KEY (parent_id) REFERENCES public.certificate_authorities(id);
@@ -3909,6 +3984,14 @@ ALTER TABLE public.audit_log ENABLE ROW LEVEL SECURITY;
 CREATE POLICY audit_log_insert ON public.audit_log FOR INSERT WITH CHECK (((org_id IS NULL) OR public.visible_org(org_id)));
 
 CREATE POLICY audit_log_read ON public.audit_log FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
+
+ALTER TABLE public.budget_marks ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY budget_marks_tenant ON public.budget_marks USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.budgets ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY budgets_tenant ON public.budgets USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.flow_runs ENABLE ROW LEVEL SECURITY;
 
@@ -4247,6 +4330,18 @@ GRANT UPDATE(used_at) ON TABLE public.bootstrap_tokens TO gpuaas_app;
 GRANT UPDATE(revoked_at) ON TABLE public.bootstrap_tokens TO gpuaas_app;
 
 GRANT UPDATE(certificate_id) ON TABLE public.bootstrap_tokens TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.budget_marks TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.budgets TO gpuaas_app;
+
+GRANT UPDATE(soft_micros) ON TABLE public.budgets TO gpuaas_app;
+
+GRANT UPDATE(hard_micros) ON TABLE public.budgets TO gpuaas_app;
+
+GRANT UPDATE(set_by) ON TABLE public.budgets TO gpuaas_app;
+
+GRANT UPDATE(set_at) ON TABLE public.budgets TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.certificate_authorities TO gpuaas_app;
 
