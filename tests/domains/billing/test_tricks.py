@@ -7,6 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from gpuaas.domains.billing.anchors import service as anchors
 from gpuaas.infra.postgres.database import Database
 from tests.support.purse import Purse, purse_of
 from tests.support.servers import DatabaseUrls
@@ -121,6 +122,40 @@ async def test_the_owner_and_a_superuser_are_refused_too(database, purse, role):
     await connection.close()
 
 
+async def test_the_last_transaction_cannot_be_taken_away_once_the_audit_log_knows_of_it(purse: Purse, superuser):
+    """All of it, with its keys and legs: every hash that is left is right, and every sum; only the anchor tells."""
+    assert await anchors.anchor(purse.db) > 0
+    assert await anchors.anchor(purse.db) == 0, "nothing was posted since"
+    last = await superuser.fetchval("SELECT max(id::text)::uuid FROM ledger_transactions")
+    account_ids = await superuser.fetch("SELECT account_id FROM ledger_entries WHERE transaction_id = $1", last)
+    within = superuser.transaction()
+    await within.start()
+    await superuser.execute("SET LOCAL session_replication_role = replica")
+    kept = [
+        (table, await superuser.fetch(f"DELETE FROM {table} WHERE {column} = $1 RETURNING *", last))
+        for table, column in LEDGER_ROWS
+    ]
+    await within.commit()
+    found = await purse.city.get(purse.admin, "/ops/books/verify")
+    async with superuser.transaction():
+        await superuser.execute("SET LOCAL session_replication_role = replica")
+        for table, rows in kept:
+            for one in rows:
+                places = ", ".join(f"${n}" for n in range(1, len(one) + 1))
+                await superuser.execute(f"INSERT INTO {table} VALUES ({places})", *one.values())
+    assert [flaw["subject"] for flaw in found["flaws"]] == [
+        f"account {row['account_id']}" for row in account_ids if row["account_id"] != await tenants(superuser, purse)
+    ]
+    assert str(last) in found["flaws"][0]["problem"]
+    assert "is gone" in found["flaws"][0]["problem"]
+    assert (await purse.city.get(purse.admin, "/ops/books/verify"))["holds"]
+
+
+async def tenants(superuser: Any, purse: Purse) -> Any:
+    return await superuser.fetchval("SELECT id FROM ledger_accounts WHERE org_id = $1", purse.org_id)
+
+
+LEDGER_ROWS = (("ledger_transactions", "id"), ("ledger_entries", "transaction_id"), ("ledger_keys", "transaction_id"))
 TAMPERING = {
     "an amount": "UPDATE ledger_entries SET amount_micros = 7 WHERE transaction_id = $1 AND org_id IS NOT NULL",
     "a balance": "UPDATE ledger_entries SET balance_micros = 7 WHERE transaction_id = $1 AND org_id IS NULL",

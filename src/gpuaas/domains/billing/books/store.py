@@ -1,5 +1,6 @@
 """SQL over the whole ledger, read with the platform's sight in one snapshot."""
 
+from gpuaas.domains.billing.anchors import service as anchors
 from gpuaas.domains.billing.books.models import Book, Problem, Proof
 from gpuaas.infra.postgres.tx import Row, Tx, decode_all
 
@@ -61,6 +62,9 @@ async def proof(tx: Tx) -> Proof:
         found = await tx.rows(FIRST_OF.format(name), MAX_PROBLEMS)
         problems += [Problem(row["subject"], row["problem"]) for row in found]
         count += len(found)
+    anchored = await anchors.flaws(tx)
+    problems += [Problem(flaw.subject, flaw.problem) for flaw in anchored]
+    count += len(anchored)
     return Proof(
         transactions=int(await tx.value(TRANSACTIONS)),
         entries=int(rows[0]["entries"]),
