@@ -461,6 +461,7 @@ from tests.every import (  # noqa: E402 # the fleet's, in files of their own tha
     fleet_examples,  # noqa: F401 # declares its examples
     invoice_examples,  # noqa: F401 # declares its examples
     node_examples,  # noqa: F401 # declares its examples
+    notification_examples,  # noqa: F401 # declares its examples
     orphan_examples,  # noqa: F401 # declares its examples
     pki_examples,  # noqa: F401 # declares its examples
     quota_examples,  # noqa: F401 # declares its examples

@@ -14,6 +14,7 @@ from tests.every.asking import OPERATIONS, Asking
 from tests.every.billing_world import put_adjustment, put_hold
 from tests.every.invoice_world import put_invoice
 from tests.every.ledger import tables
+from tests.every.notification_world import put_told
 from tests.every.standing_world import put_budget, put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
@@ -23,7 +24,7 @@ from tests.support.servers import DatabaseUrls, clone
 APP = "gpuaas_app"
 OF_ALEMBIC = "alembic_version"
 # The column that says whose a row is, where it is not org_id, user_id or actor_id.
-OWNER_COLUMN = {"orgs": "id", "users": "id"}
+OWNER_COLUMN = {"orgs": "id", "users": "id", "notifications": "user_id", "emails": "user_id"}
 # What holds for everybody is read by everybody.
 READ_BY_ALL = {"policy_overrides": "org_id IS NULL"}
 
@@ -81,6 +82,7 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_standing(s)
         await put_invoice(s)
         await put_budget(s)
+        await put_told(s)
     return ours, theirs
 
 

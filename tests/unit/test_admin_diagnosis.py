@@ -16,6 +16,10 @@ WELL = HealthFigures(
     consumers=[ConsumerLag(consumer="a.b", behind_seconds=30.0)],
     dead_letters_open=0,
     dead_letters_replaying=1,
+    emails_queued=4,
+    emails_oldest_queued_seconds=30.0,
+    emails_not_configured=0,
+    emails_failed=0,
     audit_unsealed=5,
     audit_oldest_unsealed_seconds=1.0,
     audit_sealed_through=10,
@@ -44,6 +48,8 @@ def test_all_is_well():
         ({"outbox_oldest_seconds": 61.0}, "relay", "relay"),
         ({"consumers": [ConsumerLag(consumer="x.y", behind_seconds=121.0)]}, "consumers", "x.y"),
         ({"dead_letters_open": 2}, "dead letters", "2 wait"),
+        ({"emails_failed": 2}, "email", "2 failed"),
+        ({"emails_oldest_queued_seconds": 601.0}, "email", "4 wait"),
         ({"audit_oldest_unsealed_seconds": 61.0}, "audit sealer", "worker"),
         ({"audit_checkpoint_age_seconds": 121.0}, "audit checkpoints", "1 sealed"),
         ({"audit_checkpoint_age_seconds": None, "audit_checkpoint_through": 0}, "audit checkpoints", "10 sealed"),
@@ -54,6 +60,13 @@ def test_a_trouble_is_told_by_its_own_check(figures, check, word):
     found = failing(**figures)
     assert list(found) == [check]
     assert word in found[check]
+
+
+def test_mail_without_a_server_is_told_and_is_no_trouble():
+    checks = diagnose(msgspec.structs.replace(WELL, emails_not_configured=3), checkpoint_seconds=60)
+    told = {check.name: check for check in checks}["email"]
+    assert told.ok
+    assert "GPUAAS_SMTP_URL" in told.reason
 
 
 def test_an_old_checkpoint_that_covers_everything_is_fine():

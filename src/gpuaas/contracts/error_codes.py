@@ -151,6 +151,11 @@ class Code(StrEnum):
     ADJUSTMENT_MISSING = "adjustment_missing"
     INVOICE_MISSING = "invoice_missing"
     ADJUSTMENT_OWN = "adjustment_own"
+    # notifications
+    NOTIFICATION_MISSING = "notification_missing"
+    NOTIFICATION_KIND_MISSING = "notification_kind_missing"
+    NOTIFICATION_MANDATORY = "notification_mandatory"
+    EMAIL_MISSING = "email_missing"
     GPU_MODEL_UNKNOWN = "gpu_model_unknown"
     SKU_PRICE_INSTANT_REFUSED = "sku_price_instant_refused"
     SKU_COUNTS_REFUSED = "sku_counts_refused"
@@ -303,6 +308,10 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.INVOICE_MISSING: (kind.Missing, "There is no such invoice here. They are made after a month has ended."),
     C.ADJUSTMENT_MISSING: (kind.Missing, "There is no such adjustment."),
     C.ADJUSTMENT_OWN: (kind.Denied, "Somebody else has to approve what you proposed."),
+    C.NOTIFICATION_MISSING: (kind.Missing, "You have no such notification."),
+    C.NOTIFICATION_KIND_MISSING: (kind.Missing, "There is no such kind of notification. List your preferences."),
+    C.NOTIFICATION_MANDATORY: (kind.Refused, "What costs you running work is always sent by email."),
+    C.EMAIL_MISSING: (kind.Missing, "There is no such email."),
     C.GPU_MODEL_UNKNOWN: (kind.Refused, "No SKU has GPUs of this model. List them to see all."),
     C.SKU_PRICE_INSTANT_REFUSED: (kind.Refused, "A price begins now or later, within ten years."),
     C.SKU_COUNTS_REFUSED: (kind.Refused, "A count of GPUs is larger than what a node has."),

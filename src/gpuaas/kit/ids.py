@@ -31,6 +31,9 @@ ArtifactId = NewType("ArtifactId", UUID)
 TransactionId = NewType("TransactionId", UUID)
 MoneyHoldId = NewType("MoneyHoldId", UUID)
 AdjustmentId = NewType("AdjustmentId", UUID)
+NotificationId = NewType("NotificationId", UUID)
+EmailId = NewType("EmailId", UUID)
+LinkId = NewType("LinkId", UUID)
 
 _VERSION_7 = 7 << 76
 _VARIANT = 2 << 62

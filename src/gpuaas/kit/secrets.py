@@ -13,7 +13,8 @@ SERVICE_KEY_PREFIX = "gpuaas_sk_"
 REFRESH_PREFIX = "gpuaas_rt_"
 INVITATION_PREFIX = "gpuaas_inv_"
 BOOTSTRAP_PREFIX = "gpuaas_bt_"
-PREFIXES = (SERVICE_KEY_PREFIX, REFRESH_PREFIX, INVITATION_PREFIX, BOOTSTRAP_PREFIX, "gpuaas_")
+LINK_PREFIX = "gpuaas_go_"
+PREFIXES = (SERVICE_KEY_PREFIX, REFRESH_PREFIX, INVITATION_PREFIX, BOOTSTRAP_PREFIX, LINK_PREFIX, "gpuaas_")
 MASTER_KEY_BYTES = 32
 
 
@@ -35,6 +36,7 @@ class MasterKey:
             raise ValueError(f"the master key must be {MASTER_KEY_BYTES} bytes, this one is {len(key)}")
         self._aead = AESGCM(hashlib.sha256(b"seal:" + key).digest())
         self.cursor_key = hashlib.sha256(b"cursors:" + key).digest()
+        self.link_key = hashlib.sha256(b"links:" + key).digest()
 
     @classmethod
     def from_text(cls, text: str) -> "MasterKey":

@@ -19,6 +19,7 @@ from gpuaas.contracts.tokens import BUILT_IN
 PREFIX = "GPUAAS_"
 SEED_BYTES = 32
 _TRUST_DOMAIN = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_MAIL_FROM = re.compile(r"[A-Za-z0-9._+-]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*")
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 PortOrNone = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 PoolSize = Annotated[int, msgspec.Meta(ge=1, le=200)]
@@ -81,6 +82,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     otlp_endpoint: Annotated[str, _about("Where spans are shipped (OTLP over HTTP); empty: nowhere.")] = ""
     log_level: Annotated[str, _about("debug, info, warning or error.")] = "info"
     log_format: Annotated[str, _about("json, or console for people.")] = "json"
+    smtp_url: Annotated[
+        str,
+        _about(
+            "Mail server: smtps://user:password@host:465, smtp+starttls://user:password@host:587, or smtp://host:25 "
+            "without a password (with one on this machine only); empty: email is not sent, and its rows say so.",
+            secret=True,
+        ),
+    ] = ""
+    mail_from: Annotated[str, _about("The address email comes from; needed with a mail server.")] = ""
     environment: Annotated[str, _about("demo or production; demo allows what only a demo may.")] = "production"
 
     @property
@@ -147,6 +157,7 @@ def _check(settings: Settings) -> None:
         ("issuer_url", ("http", "https")),
         ("agent_url", ("https",)),
         ("objects_url", ("file", "s3")),
+        ("smtp_url", ("smtp", "smtps", "smtp+starttls")),
     ):
         value = getattr(settings, name)
         if value and _parts(name, value).scheme not in schemes:
@@ -158,6 +169,7 @@ def _check(settings: Settings) -> None:
     issuer = _parts("issuer_url", settings.issuer_url)
     if issuer.scheme == "http" and not _is_loopback(issuer.hostname):
         raise SettingsError(f"{PREFIX}ISSUER_URL must start with https:// (http:// is for this machine only)")
+    _check_mail(settings)
     for name in ("trusted_proxies", "probe_networks"):
         try:
             for network in getattr(settings, name).split(","):
@@ -182,6 +194,18 @@ def _check(settings: Settings) -> None:
         MasterKey.from_text(settings.master_key)
     except ValueError:
         raise SettingsError(f"{PREFIX}MASTER_KEY must be 32 random bytes in base64: openssl rand -base64 32") from None
+
+
+def _check_mail(settings: Settings) -> None:
+    if not settings.smtp_url:
+        return
+    server = _parts("smtp_url", settings.smtp_url)
+    if not server.hostname:
+        raise SettingsError(f"{PREFIX}SMTP_URL must name a host")
+    if server.scheme == "smtp" and server.password and not _is_loopback(server.hostname):
+        raise SettingsError(f"{PREFIX}SMTP_URL would send its password in clear: use smtps:// or smtp+starttls://")
+    if not _MAIL_FROM.fullmatch(settings.mail_from):
+        raise SettingsError(f"{PREFIX}MAIL_FROM must be an address such as gpuaas@example.com")
 
 
 def _is_seed(text: str) -> bool:

@@ -220,6 +220,7 @@ BROKEN_ELSEWHERE = {
     "invariant_34_usage_months_ahead",
     "invariant_39_invoices_are_the_ledger",
     "invariant_39_invoices_have_no_gaps",
+    "invariant_14_emails_end",
     "invariant_04_one_holder",
     "invariant_05_live_have_holds",
     "invariant_06_active_is_proven",

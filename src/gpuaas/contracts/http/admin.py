@@ -50,7 +50,9 @@ class Verification(Response, frozen=True, kw_only=True):
 class HealthCheck(Response, frozen=True, kw_only=True):
     name: str
     ok: bool
-    reason: Annotated[str, msgspec.Meta(description="What is wrong and what to look at; empty when all is well.")]
+    reason: Annotated[
+        str, msgspec.Meta(description="What is wrong and what to look at, or what to know though all is well.")
+    ]
 
 
 class ConsumerLag(Response, frozen=True, kw_only=True):
@@ -67,6 +69,10 @@ class HealthFigures(Response, frozen=True, kw_only=True):
     consumers: list[ConsumerLag]
     dead_letters_open: int
     dead_letters_replaying: int
+    emails_queued: int
+    emails_oldest_queued_seconds: float
+    emails_not_configured: int
+    emails_failed: Annotated[int, msgspec.Meta(description="In the last day.")]
     audit_unsealed: int
     audit_oldest_unsealed_seconds: float
     audit_sealed_through: int

@@ -6,6 +6,7 @@ OUTBOX_SECONDS = 60.0
 CONSUMER_SECONDS = 120.0
 SEAL_SECONDS = 60.0
 POLICY_SECONDS = 5.0
+MAIL_SECONDS = 600.0
 DATABASE_MS = 250.0
 
 
@@ -42,6 +43,7 @@ def diagnose(figures: HealthFigures, *, checkpoint_seconds: int) -> list[HealthC
             figures.dead_letters_open > 0,
             f"{figures.dead_letters_open} wait for an operator: gpuaas ops dead-letters list",
         ),
+        _mail(figures),
         _check(
             "audit sealer",
             figures.audit_oldest_unsealed_seconds > SEAL_SECONDS,
@@ -59,6 +61,20 @@ def diagnose(figures: HealthFigures, *, checkpoint_seconds: int) -> list[HealthC
             f"this replica's policies were last confirmed {figures.policy_age_seconds:.0f} s ago",
         ),
     ]
+
+
+def _mail(figures: HealthFigures) -> HealthCheck:
+    if figures.emails_failed:
+        said = f"{figures.emails_failed} failed in the last day: gpuaas ops emails list --state failed"
+    elif figures.emails_oldest_queued_seconds > MAIL_SECONDS:
+        said = f"{figures.emails_queued} wait, the oldest for {figures.emails_oldest_queued_seconds:.0f} s: "
+        said += "look at the worker and at the mail server"
+    elif figures.emails_not_configured:
+        said = f"{figures.emails_not_configured} wait because no mail server is set: see GPUAAS_SMTP_URL"
+        return HealthCheck(name="email", ok=True, reason=said)  # as it was chosen, and not to be forgotten
+    else:
+        said = ""
+    return HealthCheck(name="email", ok=not said, reason=said)
 
 
 def _check(name: str, failed: bool, reason: str) -> HealthCheck:

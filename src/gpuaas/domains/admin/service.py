@@ -22,6 +22,7 @@ from gpuaas.domains.admin.models import Invariant
 from gpuaas.domains.admin.process import usage
 from gpuaas.domains.audit import service as audit
 from gpuaas.domains.audit.models import ChainReport
+from gpuaas.domains.notifications.mail.service import emails_waiting
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.infra.http.app import App
 from gpuaas.infra.postgres import migrate
@@ -71,12 +72,16 @@ async def ops_health(db: Database, policy: MemoryPolicy) -> Health:
         await store.ping(tx)
         database_ms = (clock.monotonic() - started) * 1000
         depths, sealing = await store.depths(tx), await audit.seal_state(tx)
-        lags = await store.lags(tx)
+        lags, mail = await store.lags(tx), await emails_waiting(tx)
     figures = HealthFigures(
         database_ms=round(database_ms, 2),
         migration_head=migrate.head(),
         **msgspec.structs.asdict(depths),
         consumers=[ConsumerLag(consumer=name, behind_seconds=round(seconds, 1)) for name, seconds in lags],
+        emails_queued=mail.queued,
+        emails_oldest_queued_seconds=round(mail.oldest_queued_seconds, 1),
+        emails_not_configured=mail.not_configured,
+        emails_failed=mail.failed,
         audit_unsealed=sealing.unsealed,
         audit_oldest_unsealed_seconds=sealing.oldest_unsealed_seconds,
         audit_sealed_through=sealing.sealed_through,

@@ -51,7 +51,7 @@ def policy(form_targets: str) -> str:
 
 def login(*, action: str, token: str, client: str, email: str, alert: str = "") -> str:
     focus_email, focus_password = (" autofocus", "") if not email else ("", " autofocus")
-    return _page(
+    return page(
         "Log in",
         f"""
 <h1>Log in</h1><p class="soft">to continue to {escape(client)}</p>{_alert(alert)}
@@ -65,7 +65,7 @@ def login(*, action: str, token: str, client: str, email: str, alert: str = "") 
 
 
 def choose_password(*, action: str, token: str, ticket: str, email: str, alert: str = "") -> str:
-    return _page(
+    return page(
         "Choose a password",
         f"""
 <h1>Choose a password</h1><p class="soft">The one you were given works once. Choose your own, of at least
@@ -82,7 +82,7 @@ def choose_password(*, action: str, token: str, ticket: str, email: str, alert: 
 
 
 def device_entry(*, action: str, token: str, user_code: str = "", email: str = "", alert: str = "") -> str:
-    return _page(
+    return page(
         "Connect a device",
         f"""
 <h1>Connect a device</h1><p class="soft">Enter the code your device or terminal shows.</p>{_alert(alert)}
@@ -94,7 +94,7 @@ def device_entry(*, action: str, token: str, user_code: str = "", email: str = "
 
 
 def device_confirm(*, action: str, token: str, user_code: str, client: str, requested_from: str, email: str) -> str:
-    return _page(
+    return page(
         "Allow this device?",
         f"""
 <h1>Allow this device?</h1><p>Compare: the device must show exactly this code.</p>
@@ -110,7 +110,7 @@ def device_confirm(*, action: str, token: str, user_code: str, client: str, requ
 
 
 def logout_confirm(*, action: str, token: str, email: str) -> str:
-    return _page(
+    return page(
         "Log out?",
         f"""
 <h1>Log out?</h1><p class="soft">You are logged in as {escape(email)}.</p>
@@ -121,10 +121,11 @@ def logout_confirm(*, action: str, token: str, email: str) -> str:
 
 def message(title: str, text: str) -> str:
     """Something to read and nothing to do."""
-    return _page(title, f'<h1>{escape(title)}</h1><p role="status">{escape(text)}</p>')
+    return page(title, f'<h1>{escape(title)}</h1><p role="status">{escape(text)}</p>')
 
 
-def _page(title: str, body: str) -> str:
+def page(title: str, body: str) -> str:
+    """A whole page in the look of all of them; `body` is HTML already."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">'

@@ -13,6 +13,7 @@ from gpuaas.domains.identity.authority.service import CredentialAuthority
 from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
 from gpuaas.domains.nodes.registry.service import nodes_refused
+from gpuaas.domains.notifications.links.tokens import LinkSigner
 from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.policy.reader import MemoryPolicy
@@ -99,6 +100,7 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
         AuthConfig(issuer=settings.issuer, cli_client_id=settings.oidc_cli_client_id, audience=settings.oidc_audience)
     )
     parts.add(FieldSealer(master))
+    parts.add(LinkSigner(master, settings.public_url))
     talk.add_to(parts)
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
     parts.add(open_objects(settings.objects_url))

@@ -18,6 +18,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "logout": ("session", "End the session here and at the issuer."),
         "whoami": ("session", "Show who you are and where you belong."),
         "keys": ("keys", "Your SSH public keys."),
+        "notifications": ("notifications", "What you were told, and what you want by email."),
         "use": ("context", "Choose the organisation and project commands act in."),
         "context": ("context", "The APIs you use, each with its session and choice."),
     },

@@ -12,6 +12,7 @@ from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.nodes.reimaging import AgentReimaging
 from gpuaas.domains.nodes.tasks.handlers import tasks_follow
 from gpuaas.domains.nodes.tasks.signing import TaskSigner
+from gpuaas.domains.notifications.links.tokens import LinkSigner
 from gpuaas.domains.policy.reader import MemoryPolicy
 from gpuaas.domains.policy.service import policy_follow
 from gpuaas.flows.catalogue import FLOWS
@@ -25,6 +26,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.retention import Retention
 from gpuaas.infra.sealing import FieldSealer
 from gpuaas.infra.signing import SigningKeys
+from gpuaas.infra.smtp.server import SmtpServer
 from gpuaas.kit import log
 from gpuaas.kit.parts import Parts
 from gpuaas.kit.secrets import MasterKey
@@ -52,6 +54,8 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         FieldSealer(master),
         AgentReimaging(),
         Seller(settings.invoice_seller),
+        LinkSigner(master, settings.public_url),
+        SmtpServer(settings.smtp_url, settings.mail_from),
     )
     return parts, HANDLERS
 

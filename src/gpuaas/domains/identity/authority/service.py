@@ -276,6 +276,23 @@ class _Seen(msgspec.Struct, frozen=True):
     email_verified: bool
 
 
+async def user_actor(tx: Tx, user_id: UserId) -> Actor | None:
+    """A user by what we signed for him, with the roles he has now; None when he is disabled. Sees the platform."""
+    user = await users.user_get(tx, user_id)
+    if user.state is not UserState.ACTIVE:
+        return None
+    orgs, projects = await users.user_memberships(tx, user_id)
+    return Actor(
+        kind=ActorKind.USER,
+        id=user.id,
+        name=user.name,
+        email=user.email,
+        org_roles={OrgId(org.org_id): org.role for org in orgs},
+        project_roles={ProjectId(project.project_id): project.role for project in projects},
+        issuer=user.issuer,
+    )
+
+
 async def service_account_by_key(tx: Tx, key: str) -> Actor:
     """The service account a key belongs to, or Unauthenticated. The transaction must see the platform."""
     if not key.startswith(SERVICE_KEY_PREFIX):

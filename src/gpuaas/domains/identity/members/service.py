@@ -21,6 +21,7 @@ from gpuaas.kit.ids import OrgId, ProjectId, UserId
 list_of_org = store.list_of_org
 list_of_project = store.list_of_project
 invitations_drop = store.drop_invitations
+recipients = store.recipients
 
 
 async def rank_now(tx: Tx, actor: Actor, org_id: OrgId) -> int:

@@ -1,10 +1,11 @@
 """SQL of members. Whoever changes them holds the organisation's lock (`orgs.service.lock`)."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.permissions import Role
-from gpuaas.domains.identity.members.models import Member
+from gpuaas.domains.identity.members.models import Member, Recipient
 from gpuaas.infra.postgres.tx import Row, Tx, conflicts, decode, decode_all
 from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, ProjectId, ServiceAccountId, UserId
@@ -16,6 +17,11 @@ WHERE m.org_id = $1 AND m.user_id > $2 ORDER BY m.user_id LIMIT $3
 GET = """
 SELECT u.id, u.email, u.name, m.role, m.created_at AS joined_at FROM org_members m JOIN users u ON u.id = m.user_id
 WHERE m.org_id = $1 AND m.user_id = $2
+"""
+RECIPIENTS = """
+SELECT u.id, u.email, u.email_verified, u.name, u.last_login_at > now() - make_interval(mins => $4) AS seen
+FROM org_members m JOIN users u ON u.id = m.user_id
+WHERE m.org_id = $1 AND u.state = 'active' AND (m.role = ANY($2) OR m.user_id = $3) ORDER BY u.id LIMIT $5
 """
 ADD = "INSERT INTO org_members (org_id, user_id, role) VALUES ($1, $2, $3)"
 SET_ROLE = "UPDATE org_members SET role = $3 WHERE org_id = $1 AND user_id = $2"
@@ -42,6 +48,13 @@ PROJECT_REMOVE = "DELETE FROM project_members WHERE project_id = $1 AND user_id 
 
 async def list_of_org(tx: Tx, org_id: OrgId, *, after: UUID, limit: int) -> list[Member]:
     return decode_all(Member, await tx.rows(LIST, org_id, after, limit))
+
+
+async def recipients(
+    tx: Tx, org_id: OrgId, roles: Sequence[Role], *, also: UUID | None, seen_minutes: int, limit: int
+) -> list[Recipient]:
+    """Those with one of the roles, and one more if he is a member; nobody who is disabled."""
+    return decode_all(Recipient, await tx.rows(RECIPIENTS, org_id, list(roles), also, seen_minutes, limit))
 
 
 async def get(tx: Tx, org_id: OrgId, user_id: UserId) -> Member:

@@ -12,6 +12,7 @@ from gpuaas.processes.cli.commands import (
     ops_books,
     ops_data_keys,
     ops_dead_letters,
+    ops_emails,
     ops_faults,
     ops_fleet,
     ops_orphans,
@@ -27,6 +28,7 @@ GROUP = Group(
     "ops", "For those who operate an installation: health, proofs, the fleet, dead letters, users, credentials."
 )
 GROUP.children["dead-letters"] = ops_dead_letters.GROUP
+GROUP.children["emails"] = ops_emails.GROUP
 GROUP.children["users"] = ops_users.USERS
 GROUP.children["issuer"] = ops_users.ISSUER
 GROUP.children |= ops_fleet.GROUP.children

@@ -1,0 +1,1 @@
+"""Keeping an allocation, from a link."""

@@ -1,0 +1,1 @@
+"""Mail: queued with the notification, sent by the worker, at least once."""

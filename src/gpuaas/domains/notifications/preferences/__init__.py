@@ -1,0 +1,1 @@
+"""Which kinds a user wants by email."""

@@ -1,0 +1,1 @@
+"""What each kind of notification says: pure functions from an event to words."""
