@@ -1211,6 +1211,26 @@ CREATE AGGREGATE public.ledger_chain(bytea, bytea, uuid, bigint, bigint, bigint)
     STYPE = bytea
 );
 
+CREATE TABLE public.action_links (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    action text NOT NULL,
+    subject_id uuid,
+    detail text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    used_at timestamp with time zone,
+    outcome text DEFAULT ''::text NOT NULL,
+    CONSTRAINT action_links_action_check CHECK (((length(action) >= 3) AND (length(action) <= 60))),
+    CONSTRAINT action_links_detail_check CHECK ((length(detail) <= 200)),
+    CONSTRAINT action_links_outcome_check CHECK ((length(outcome) <= 500))
+);
+
+ALTER TABLE ONLY public.action_links FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.action_links IS 'tenant: one-click links: for whom, what they do, until when, and whether it was done';
+
 CREATE TABLE public.agent_artifact_parts (
     artifact_id uuid NOT NULL,
     number integer NOT NULL,
@@ -1545,6 +1565,33 @@ CREATE TABLE public.delivery_attempts (
 );
 
 COMMENT ON TABLE public.delivery_attempts IS 'platform: how often a consumer has failed on an event it has not handled yet';
+
+CREATE TABLE public.emails (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    notification_id uuid NOT NULL,
+    kind text NOT NULL,
+    to_address text NOT NULL,
+    content jsonb NOT NULL,
+    state text DEFAULT 'queued'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    next_at timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    attempts integer DEFAULT 0 NOT NULL,
+    last_error text DEFAULT ''::text NOT NULL,
+    CONSTRAINT emails_check CHECK (((due_at IS NOT NULL) = (state = ANY (ARRAY['queued'::text, 'not_configured'::text])))),
+    CONSTRAINT emails_kind_check CHECK (((length(kind) >= 3) AND (length(kind) <= 60))),
+    CONSTRAINT emails_last_error_check CHECK ((length(last_error) <= 500)),
+    CONSTRAINT emails_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'not_configured'::text, 'sent'::text, 'failed'::text]))),
+    CONSTRAINT emails_to_address_check CHECK ((length(to_address) <= 320))
+);
+
+ALTER TABLE ONLY public.emails FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.emails IS 'actor: mail to be sent, and what became of it';
 
 CREATE TABLE public.flow_attempts (
     run_id uuid NOT NULL,
@@ -2154,6 +2201,14 @@ CREATE VIEW public.invariant_14_dead_letters_move WITH (security_invoker='true')
   WHERE ((state = 'replaying'::text) AND (state_since < (now() - '00:06:00'::interval)));
 
 COMMENT ON VIEW public.invariant_14_dead_letters_move IS 'no dead letter is past the deadline of its state by over 60 seconds';
+
+CREATE VIEW public.invariant_14_emails_end WITH (security_invoker='true') AS
+ SELECT (id)::text AS subject,
+    ((('the email is '::text || state) || ' and should not be since '::text) || due_at) AS problem
+   FROM public.emails
+  WHERE (due_at < (now() - '00:01:00'::interval));
+
+COMMENT ON VIEW public.invariant_14_emails_end IS 'no email waits past its end by over 60 seconds';
 
 CREATE VIEW public.invariant_14_flows_move WITH (security_invoker='true') AS
  SELECT (id)::text AS subject,
@@ -3054,6 +3109,42 @@ PARTITION BY RANGE (at);
 
 COMMENT ON TABLE public.node_metrics IS 'platform: samples of hosts and GPUs; dropped by the day';
 
+CREATE TABLE public.notification_preferences (
+    user_id uuid NOT NULL,
+    kind text NOT NULL,
+    email text NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT notification_preferences_email_check CHECK ((email = ANY (ARRAY['always'::text, 'offline'::text, 'never'::text]))),
+    CONSTRAINT notification_preferences_kind_check CHECK (((length(kind) >= 3) AND (length(kind) <= 60)))
+);
+
+ALTER TABLE ONLY public.notification_preferences FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.notification_preferences IS 'actor: which kinds a user wants by email; those not named are as the catalogue says';
+
+CREATE TABLE public.notifications (
+    id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    kind text NOT NULL,
+    severity text NOT NULL,
+    title text NOT NULL,
+    body text NOT NULL,
+    subject_id uuid,
+    link_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    read_at timestamp with time zone,
+    CONSTRAINT notifications_body_check CHECK ((length(body) <= 4000)),
+    CONSTRAINT notifications_kind_check CHECK (((length(kind) >= 3) AND (length(kind) <= 60))),
+    CONSTRAINT notifications_severity_check CHECK ((severity = ANY (ARRAY['info'::text, 'warning'::text, 'critical'::text]))),
+    CONSTRAINT notifications_title_check CHECK (((length(title) >= 1) AND (length(title) <= 200)))
+);
+
+ALTER TABLE ONLY public.notifications FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.notifications IS 'actor: what a user was told, and whether he has read it';
+
 CREATE TABLE public.policy_overrides (
     key text NOT NULL,
     org_id uuid,
@@ -3202,6 +3293,9 @@ ALTER TABLE ONLY public.users FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.users IS 'actor: people, one per subject of an issuer';
 
+ALTER TABLE ONLY public.action_links
+    ADD CONSTRAINT action_links_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.agent_artifact_parts
     ADD CONSTRAINT agent_artifact_parts_pkey PRIMARY KEY (artifact_id, number);
 
@@ -3279,6 +3373,12 @@ ALTER TABLE ONLY public.dead_letters
 
 ALTER TABLE ONLY public.delivery_attempts
     ADD CONSTRAINT delivery_attempts_pkey PRIMARY KEY (consumer, event_id);
+
+ALTER TABLE ONLY public.emails
+    ADD CONSTRAINT emails_once UNIQUE (notification_id);
+
+ALTER TABLE ONLY public.emails
+    ADD CONSTRAINT emails_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.flow_attempts
     ADD CONSTRAINT flow_attempts_pkey PRIMARY KEY (run_id, fence, number);
@@ -3399,6 +3499,15 @@ ALTER TABLE ONLY public.node_metrics
 
 ALTER TABLE ONLY public.nodes
     ADD CONSTRAINT nodes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.notification_preferences
+    ADD CONSTRAINT notification_preferences_pkey PRIMARY KEY (user_id, kind);
+
+ALTER TABLE ONLY public.notifications
+    ADD CONSTRAINT notifications_once UNIQUE (event_id, user_id);
+
+ALTER TABLE ONLY public.notifications
+    ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.org_members
     ADD CONSTRAINT org_members_pkey PRIMARY KEY (org_id, user_id);
@@ -3563,6 +3672,12 @@ CREATE UNIQUE INDEX data_keys_one_current ON public.data_keys USING btree ((true
 
 CREATE INDEX dead_letters_waiting ON public.dead_letters USING btree (id) WHERE (state = ANY (ARRAY['open'::text, 'replaying'::text]));
 
+CREATE INDEX emails_failed ON public.emails USING btree (state_since) WHERE (state = 'failed'::text);
+
+CREATE INDEX emails_open ON public.emails USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX emails_to_send ON public.emails USING btree (next_at) WHERE (state = 'queued'::text);
+
 CREATE INDEX flow_runs_by_subject ON public.flow_runs USING btree (subject_id, id DESC);
 
 CREATE INDEX flow_runs_next ON public.flow_runs USING btree (next_at) WHERE (state = ANY (ARRAY['forward'::text, 'undoing'::text]));
@@ -3636,6 +3751,10 @@ CREATE INDEX node_health_by_node ON ONLY public.node_health USING btree (node_id
 CREATE INDEX nodes_by_labels ON public.nodes USING gin (labels jsonb_path_ops);
 
 CREATE UNIQUE INDEX nodes_one_name ON public.nodes USING btree (name) WHERE (state <> 'removed'::text);
+
+CREATE INDEX notifications_of_user ON public.notifications USING btree (user_id, id DESC);
+
+CREATE INDEX notifications_unread ON public.notifications USING btree (user_id, id DESC) WHERE (read_at IS NULL);
 
 CREATE INDEX org_members_by_user ON public.org_members USING btree (user_id);
 
@@ -3772,6 +3891,12 @@ CREATE TRIGGER usage_keep BEFORE DELETE OR UPDATE ON public.usage FOR EACH ROW E
 
 CREATE TRIGGER usage_keep_all BEFORE TRUNCATE ON public.usage FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+ALTER TABLE ONLY public.action_links
+    ADD CONSTRAINT action_links_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.action_links
+    ADD CONSTRAINT action_links_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
 ALTER TABLE ONLY public.agent_artifact_parts
     ADD CONSTRAINT agent_artifact_parts_artifact_id_fkey FOREIGN KEY (artifact_id) REFERENCES public.agent_artifacts(id);
 
@@ -3813,6 +3938,12 @@ ALTER TABLE ONLY public.certificate_authorities
 
 ALTER TABLE ONLY public.certificates
     ADD CONSTRAINT certificates_authority_id_fkey FOREIGN KEY (authority_id) REFERENCES public.certificate_authorities(id);
+
+ALTER TABLE ONLY public.emails
+    ADD CONSTRAINT emails_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.emails
+    ADD CONSTRAINT emails_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
 
 ALTER TABLE ONLY public.flow_attempts
     ADD CONSTRAINT flow_attempts_run_id_fkey FOREIGN KEY (run_id) REFERENCES public.flow_runs(id) ON DELETE CASCADE;
@@ -3885,6 +4016,15 @@ ALTER TABLE ONLY public.node_heartbeats
 
 ALTER TABLE public.node_metrics
     ADD CONSTRAINT node_metrics_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.notification_preferences
+    ADD CONSTRAINT notification_preferences_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.notifications
+    ADD CONSTRAINT notifications_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.notifications
+    ADD CONSTRAINT notifications_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
 
 ALTER TABLE ONLY public.org_members
     ADD CONSTRAINT org_members_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
@@ -3967,6 +4107,10 @@ ALTER TABLE ONLY public.tasks
 ALTER TABLE ONLY public.tasks
     ADD CONSTRAINT tasks_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
 
+ALTER TABLE public.action_links ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY action_links_tenant ON public.action_links USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
 ALTER TABLE public.allocation_proofs ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY allocation_proofs_tenant ON public.allocation_proofs USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
@@ -3992,6 +4136,10 @@ CREATE POLICY budget_marks_tenant ON public.budget_marks USING (public.visible_o
 ALTER TABLE public.budgets ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY budgets_tenant ON public.budgets USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.emails ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY emails_own ON public.emails USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
 
 ALTER TABLE public.flow_runs ENABLE ROW LEVEL SECURITY;
 
@@ -4054,6 +4202,14 @@ CREATE POLICY meter_pauses_tenant ON public.meter_pauses USING (public.visible_o
 ALTER TABLE public.meters ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY meters_tenant ON public.meters USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.notification_preferences ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY notification_preferences_own ON public.notification_preferences USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
+
+ALTER TABLE public.notifications ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY notifications_own ON public.notifications USING (public.visible_actor(user_id)) WITH CHECK (public.visible_actor(user_id));
 
 ALTER TABLE public.org_members ENABLE ROW LEVEL SECURITY;
 
@@ -4299,6 +4455,12 @@ REVOKE ALL ON FUNCTION public.usage_settle(subject uuid, who text, correlation t
 
 GRANT ALL ON FUNCTION public.usage_settle(subject uuid, who text, correlation text) TO gpuaas_app;
 
+GRANT SELECT,INSERT,DELETE ON TABLE public.action_links TO gpuaas_app;
+
+GRANT UPDATE(used_at) ON TABLE public.action_links TO gpuaas_app;
+
+GRANT UPDATE(outcome) ON TABLE public.action_links TO gpuaas_app;
+
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifact_parts TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.agent_artifacts TO gpuaas_app;
@@ -4366,6 +4528,22 @@ GRANT SELECT,INSERT,UPDATE ON TABLE public.data_keys TO gpuaas_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.dead_letters TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.delivery_attempts TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(next_at) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(lease_until) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(attempts) ON TABLE public.emails TO gpuaas_app;
+
+GRANT UPDATE(last_error) ON TABLE public.emails TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.flow_attempts TO gpuaas_app;
 
@@ -4488,6 +4666,8 @@ GRANT SELECT ON TABLE public.invariant_14_allocations_move TO gpuaas_app;
 GRANT SELECT ON TABLE public.invariant_14_artifacts_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_dead_letters_move TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_emails_end TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_flows_move TO gpuaas_app;
 
@@ -4670,6 +4850,12 @@ GRANT SELECT ON TABLE public.meter_burn TO gpuaas_app;
 GRANT SELECT,INSERT ON TABLE public.node_health TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.node_metrics TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.notification_preferences TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.notifications TO gpuaas_app;
+
+GRANT UPDATE(read_at) ON TABLE public.notifications TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.policy_overrides TO gpuaas_app;
 
