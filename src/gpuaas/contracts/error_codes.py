@@ -156,6 +156,17 @@ class Code(StrEnum):
     NOTIFICATION_KIND_MISSING = "notification_kind_missing"
     NOTIFICATION_MANDATORY = "notification_mandatory"
     EMAIL_MISSING = "email_missing"
+    # payments
+    PAYMENT_MISSING = "payment_missing"
+    PAYMENT_AMOUNT_REFUSED = "payment_amount_refused"
+    PAYMENT_CURRENCY_REFUSED = "payment_currency_refused"
+    PAYMENT_PROVIDER_AWAY = "payment_provider_away"
+    PAYMENT_PROVIDER_REFUSED = "payment_provider_refused"
+    PAYMENTS_NOT_SET_UP = "payments_not_set_up"
+    REFUND_MISSING = "refund_missing"
+    REFUND_TOO_LARGE = "refund_too_large"
+    REFUND_OWN = "refund_own"
+    WEBHOOK_SIGNATURE_REFUSED = "webhook_signature_refused"
     GPU_MODEL_UNKNOWN = "gpu_model_unknown"
     SKU_PRICE_INSTANT_REFUSED = "sku_price_instant_refused"
     SKU_COUNTS_REFUSED = "sku_counts_refused"
@@ -312,6 +323,25 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.NOTIFICATION_KIND_MISSING: (kind.Missing, "There is no such kind of notification. List your preferences."),
     C.NOTIFICATION_MANDATORY: (kind.Refused, "What costs you running work is always sent by email."),
     C.EMAIL_MISSING: (kind.Missing, "There is no such email."),
+    C.PAYMENT_MISSING: (kind.Missing, "There is no such payment here."),
+    C.PAYMENT_AMOUNT_REFUSED: (kind.Refused, "A payment is of whole cents, within the limits that policy sets."),
+    C.PAYMENT_CURRENCY_REFUSED: (kind.Refused, "Payments are taken in currencies with two decimal places."),
+    C.PAYMENT_PROVIDER_AWAY: (
+        kind.Unavailable,
+        "The payment provider does not answer. Repeat the request with the same key: nothing is charged twice.",
+    ),
+    C.PAYMENT_PROVIDER_REFUSED: (
+        kind.Conflict,
+        "The payment provider refused this. The operator finds why in the log.",
+    ),
+    C.PAYMENTS_NOT_SET_UP: (kind.Conflict, "No payment provider is set up here. Ask the operator for credit."),
+    C.REFUND_MISSING: (kind.Missing, "There is no such refund."),
+    C.REFUND_TOO_LARGE: (kind.Refused, "Of this payment there is not as much left to refund."),
+    C.REFUND_OWN: (kind.Denied, "Somebody else has to approve the refund you proposed."),
+    C.WEBHOOK_SIGNATURE_REFUSED: (
+        kind.Invalid,
+        "The body was not signed by the payment provider with a secret known here, or over 300 seconds ago.",
+    ),
     C.GPU_MODEL_UNKNOWN: (kind.Refused, "No SKU has GPUs of this model. List them to see all."),
     C.SKU_PRICE_INSTANT_REFUSED: (kind.Refused, "A price begins now or later, within ten years."),
     C.SKU_COUNTS_REFUSED: (kind.Refused, "A count of GPUs is larger than what a node has."),

@@ -4,6 +4,7 @@ stricter. A key missing here cannot be read, set or explained; a test holds that
 from gpuaas.contracts.allocation_policy_keys import ALLOCATION_KEYS
 from gpuaas.contracts.billing_policy_keys import BILLING_KEYS
 from gpuaas.contracts.notification_policy_keys import NOTIFICATION_KEYS
+from gpuaas.contracts.payment_policy_keys import PAYMENT_KEYS
 from gpuaas.contracts.policy_key import (
     Level,
     PolicyKey,
@@ -337,5 +338,6 @@ _ALL: tuple[PolicyKey, ...] = (
 POLICY_KEYS: dict[str, PolicyKey] = {
     key.name: key for key in (*_ALL, *ALLOCATION_KEYS, *BILLING_KEYS, *NOTIFICATION_KEYS)
 }
+POLICY_KEYS: dict[str, PolicyKey] = {key.name: key for key in (*_ALL, *ALLOCATION_KEYS, *BILLING_KEYS, *PAYMENT_KEYS)}
 
 __all__ = ["POLICY_KEYS", "Level", "PolicyKey", "Stricter", "Value"]

@@ -34,6 +34,8 @@ AdjustmentId = NewType("AdjustmentId", UUID)
 NotificationId = NewType("NotificationId", UUID)
 EmailId = NewType("EmailId", UUID)
 LinkId = NewType("LinkId", UUID)
+PaymentId = NewType("PaymentId", UUID)
+RefundId = NewType("RefundId", UUID)
 
 _VERSION_7 = 7 << 76
 _VARIANT = 2 << 62

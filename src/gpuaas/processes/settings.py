@@ -71,6 +71,22 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             "AWS_… variables; empty: nowhere, and none can be published. The same for all programs.",
         ),
     ] = ""
+    stripe_secret_key: Annotated[
+        str, _about("Our key at Stripe (sk_…), for the API and the worker; empty: nobody can pay here.", secret=True)
+    ] = ""
+    stripe_webhook_secrets: Annotated[
+        str,
+        _about(
+            "What Stripe signs its notices with (whsec_…), comma-separated: both while one is rotated. For the "
+            "webhooks program alone.",
+            secret=True,
+        ),
+    ] = ""
+    stripe_api_base: Annotated[
+        str, _about("Where Stripe's API is; empty: Stripe's own. `up` without a key sets its demo provider's.")
+    ] = ""
+    webhooks_host: Annotated[str, _about("Address the webhooks program listens on.")] = "127.0.0.1"
+    webhooks_port: Annotated[Port, _about("Port the webhooks program listens on.")] = 8081
     trusted_proxies: Annotated[str, _about("Networks whose X-Forwarded-For is believed, comma-separated.")] = ""
     issuer_url: Annotated[str, _about("OpenID issuer to trust; empty: the built-in one.")] = ""
     oidc_client_id: Annotated[str, _about("Our client at the issuer.")] = "gpuaas-api"
@@ -108,6 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return ""
         host = urlsplit(self.public_url).hostname or "localhost"
         return self.agent_url.rstrip("/") or f"https://{f'[{host}]' if ':' in host else host}:{self.agent_port}"
+
+    @property
+    def webhook_secrets(self) -> tuple[str, ...]:
+        return tuple(secret.strip() for secret in self.stripe_webhook_secrets.split(",") if secret.strip())
 
     @property
     def realm(self) -> str:
@@ -158,6 +178,7 @@ def _check(settings: Settings) -> None:
         ("agent_url", ("https",)),
         ("objects_url", ("file", "s3")),
         ("smtp_url", ("smtp", "smtps", "smtp+starttls")),
+        ("stripe_api_base", ("http", "https")),
     ):
         value = getattr(settings, name)
         if value and _parts(name, value).scheme not in schemes:
@@ -170,6 +191,9 @@ def _check(settings: Settings) -> None:
     if issuer.scheme == "http" and not _is_loopback(issuer.hostname):
         raise SettingsError(f"{PREFIX}ISSUER_URL must start with https:// (http:// is for this machine only)")
     _check_mail(settings)
+    stripe = _parts("stripe_api_base", settings.stripe_api_base)
+    if stripe.scheme == "http" and not _is_loopback(stripe.hostname):
+        raise SettingsError(f"{PREFIX}STRIPE_API_BASE must start with https:// (http:// is for this machine only)")
     for name in ("trusted_proxies", "probe_networks"):
         try:
             for network in getattr(settings, name).split(","):

@@ -32,6 +32,8 @@ class PostingKind(StrEnum):
     USAGE_CREDIT = "usage_credit"
     CREDIT = "credit"
     REFUND = "refund"
+    DISPUTE = "dispute"
+    """Taken back by a bank, on its customer's word."""
     ADJUSTMENT = "adjustment"
     REVERSAL = "reversal"
 

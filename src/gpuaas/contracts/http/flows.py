@@ -17,6 +17,7 @@ class FlowKind(StrEnum):
     ALLOCATION_STOP = "allocation.stop"
     ALLOCATION_START = "allocation.start"
     ALLOCATION_RELEASE = "allocation.release"
+    PAYMENT_REFUND = "payment.refund"
 
 
 class FlowState(StrEnum):

@@ -47,6 +47,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
 
 _NO_AUDIT: tuple[Any, ...] = (None,) * 12
 _NO_ANSWER: tuple[Any, ...] = (NIL, "", 0, b"")
+_NO_EVENTS: tuple[list[Any], ...] = tuple([] for _ in range(10))
 
 
 async def finish(tx: Tx, audit: AuditEntry | None = None, answer: StoredAnswer | None = None) -> None:
@@ -59,3 +60,8 @@ async def finish(tx: Tx, audit: AuditEntry | None = None, answer: StoredAnswer |
         *outbox_columns(tx),
         *(msgspec.structs.astuple(answer) if answer else _NO_ANSWER),
     )
+
+
+async def note(tx: Tx, audit: AuditEntry) -> None:
+    """An audit row of what nobody asked for over HTTP, in the middle of its transaction."""
+    await tx.run(FINISH, *msgspec.structs.astuple(audit), *_NO_EVENTS, *_NO_ANSWER)

@@ -14,6 +14,7 @@ from gpuaas.domains.issuer.provider import Issuer
 from gpuaas.domains.issuer.service import BuiltInKeys
 from gpuaas.domains.nodes.registry.service import nodes_refused
 from gpuaas.domains.notifications.links.tokens import LinkSigner
+from gpuaas.domains.payments.site import PaymentSite
 from gpuaas.domains.pki.agents.service import CertificateHolders
 from gpuaas.domains.pki.site import Pki
 from gpuaas.domains.policy.reader import MemoryPolicy
@@ -30,6 +31,7 @@ from gpuaas.infra.oidc.discovery import DiscoveredKeys, Discovery, FixedMetadata
 from gpuaas.infra.oidc.keys import KeyCache
 from gpuaas.infra.oidc.verifier import TokenVerifier, TrustedIssuer
 from gpuaas.infra.passwords import Passwords
+from gpuaas.infra.payments.opening import open_payments
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.health import DatabaseHealth
 from gpuaas.infra.sealing import FieldSealer
@@ -105,6 +107,8 @@ def _edge(settings: Settings, db: Database, policy: MemoryPolicy, http: BoundedH
     parts.add(Pki(ca=BuiltInCa(master), trust_domain=settings.trust_domain, agent_url=settings.agents_url))
     parts.add(open_objects(settings.objects_url))
     parts.add(Seller(settings.invoice_seller))
+    parts.add(open_payments(settings.stripe_secret_key, settings.stripe_api_base))
+    parts.add(PaymentSite(settings.public_url))
     agents = CertificateHolders(db, policy, trust_domain=settings.trust_domain, refused=nodes_refused)
     parts.add(agents)
     return Edge(

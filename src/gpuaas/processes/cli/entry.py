@@ -11,6 +11,7 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "relay": ("gpuaas.processes.relay.main", "Move events from the outbox to NATS."),
     "worker": ("gpuaas.processes.worker.main", "Run timers and reactions to events."),
     "demo-payments": ("gpuaas.processes.demo_payments.main", "Stand in for the payment provider: no money moves."),
+    "webhooks": ("gpuaas.processes.webhooks.main", "Take notices of the payment provider."),
     "agent": ("gpuaas.processes.agent.main", "Run on a GPU host: enrol it, run its tasks, or simulate a fleet."),
     "migrate": ("gpuaas.processes.migrate.main", "Bring the database to the newest migration."),
     "gen": ("gpuaas.processes.gen.main", "Print contracts/ from the code."),

@@ -22,6 +22,7 @@ from gpuaas.infra.nats.bus import Bus
 from gpuaas.infra.nats.hints import NatsHints
 from gpuaas.infra.nats.publish import Publisher
 from gpuaas.infra.objects.store import open_objects
+from gpuaas.infra.payments.opening import open_payments
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.retention import Retention
 from gpuaas.infra.sealing import FieldSealer
@@ -56,6 +57,7 @@ def assemble(settings: Settings, db: Database, bus: Bus, publisher: Publisher) -
         Seller(settings.invoice_seller),
         LinkSigner(master, settings.public_url),
         SmtpServer(settings.smtp_url, settings.mail_from),
+        open_payments(settings.stripe_secret_key, settings.stripe_api_base),
     )
     return parts, HANDLERS
 

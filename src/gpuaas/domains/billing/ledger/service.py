@@ -42,6 +42,7 @@ _NIL = UUID(int=0)
 FIRST_YEAR, LAST_YEAR = 1970, 9998
 
 hold_get = store.hold
+hold_find = store.hold_find
 transaction_get = store.transaction
 
 

@@ -46,6 +46,7 @@ HOLD_CAPTURE = "SELECT * FROM ledger_hold_capture($1, $2, $3, $4, $5, $6, $7, $8
 HOLD_VOID = "SELECT * FROM ledger_hold_void($1)"
 HOLDS_EXPIRE = "SELECT * FROM ledger_holds_expire($1)"
 HOLD = "SELECT * FROM ledger_holds WHERE id = $1"
+HOLD_BY_KEY = "SELECT * FROM ledger_holds WHERE key = $1"
 HOLDS = """
 SELECT * FROM ledger_holds WHERE org_id = $1 AND id < $2 AND ($3::text IS NULL OR state = $3) ORDER BY id DESC LIMIT $4
 """
@@ -191,6 +192,11 @@ async def hold(tx: Tx, hold_id: MoneyHoldId) -> Hold:
     if row is None:
         raise Missing(Code.MONEY_HOLD_MISSING, "There is no such hold on money here.")
     return decode(Hold, row)
+
+
+async def hold_find(tx: Tx, key: str) -> Hold | None:
+    row = await tx.row(HOLD_BY_KEY, key)
+    return None if row is None else decode(Hold, row)
 
 
 async def holds(tx: Tx, org_id: OrgId, *, before: UUID, state: MoneyHoldState | None, limit: int) -> list[Hold]:

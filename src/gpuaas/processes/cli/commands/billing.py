@@ -25,7 +25,13 @@ from gpuaas.contracts.http.billing import (
 )
 from gpuaas.kit.money import DEFAULT_CURRENCY, NotAnAmount, format_micros, parse_micros
 from gpuaas.processes.cli import names
-from gpuaas.processes.cli.commands import billing_budgets, billing_invoices, billing_standing, billing_usage
+from gpuaas.processes.cli.commands import (
+    billing_budgets,
+    billing_invoices,
+    billing_payments,
+    billing_standing,
+    billing_usage,
+)
 from gpuaas.processes.cli.commands.audit import instant
 from gpuaas.processes.cli.declare import ALL, LIMIT, ORG, REASON, YES, Argument, Group
 from gpuaas.processes.cli.failures import UsageError
@@ -36,6 +42,7 @@ from gpuaas.processes.cli.saving import TO_FILE, save
 GROUP = Group("billing", "What an organisation has, what changed it, and what is set aside.")
 GROUP.children |= billing_usage.GROUP.children | billing_standing.GROUP.children | billing_invoices.GROUP.children
 GROUP.children["budgets"] = billing_budgets.GROUP
+GROUP.children |= billing_payments.GROUP.children
 ADJUSTMENTS = GROUP.group(
     "adjustments", "Balances changed by hand: those that wait for a second operator, and all others."
 )

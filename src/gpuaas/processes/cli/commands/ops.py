@@ -16,6 +16,7 @@ from gpuaas.processes.cli.commands import (
     ops_faults,
     ops_fleet,
     ops_orphans,
+    ops_payments,
     ops_standing,
     ops_users,
 )
@@ -38,6 +39,7 @@ GROUP.children["faults"] = ops_faults.GROUP
 GROUP.children["data-keys"] = ops_data_keys.GROUP
 GROUP.children["books"] = ops_books.GROUP
 GROUP.children["standing"] = ops_standing.GROUP
+GROUP.children["payments"] = ops_payments.GROUP
 
 
 VERIFY_SECONDS = 3600.0

@@ -1,9 +1,5 @@
 """Logging in and out, and who one is."""
 
-import contextlib
-import subprocess
-import sys
-
 import msgspec
 
 from gpuaas.client import identity, login, oidc
@@ -14,6 +10,7 @@ from gpuaas.client.session import Session
 from gpuaas.contracts.actor import ActorKind
 from gpuaas.contracts.http.sessions import SessionEnd, SessionView
 from gpuaas.contracts.http.users import MeView
+from gpuaas.processes.cli.browser import open_browser
 from gpuaas.processes.cli.config import NAME, Context
 from gpuaas.processes.cli.declare import Argument, Group
 from gpuaas.processes.cli.failures import UsageError
@@ -55,25 +52,11 @@ def log_in(run: Run, *, device: bool, no_browser: bool, name: str | None) -> Non
 
 
 def _show_address(run: Run, url: str, *, open_it: bool) -> None:
-    opened = open_it and run.environment.has_display and _open(url)
+    opened = open_it and run.environment.has_display and open_browser(url)
     run.out.note("Log in in the browser that was opened. If none was, open:" if opened else "Log in with a browser at:")
     print(f"\n  {show(url)}\n", file=run.out.err, flush=True)
     if not run.environment.has_display:
         run.out.note("No browser on this machine? Stop this and use: gpuaas login --device")
-
-
-def _open(url: str) -> bool:
-    """In another process, so that what a browser prints or how it hangs is not ours."""
-    with contextlib.suppress(OSError):
-        subprocess.Popen(
-            [sys.executable, "-m", "webbrowser", url],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        return True
-    return False
 
 
 def _show_code(run: Run, code: DeviceCode) -> None:

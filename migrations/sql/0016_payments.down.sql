@@ -1,0 +1,3 @@
+DROP VIEW invariant_16_one_effect, invariant_14_payments_move, payment_sides;
+DROP TABLE payment_reconciliations, payment_differences, payment_statements, webhook_events, payment_effects, payment_refunds,
+    payments, payment_customers;

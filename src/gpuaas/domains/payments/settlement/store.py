@@ -1,0 +1,29 @@
+"""SQL of effects: the wall that lets each object of the provider do each thing once."""
+
+from gpuaas.domains.payments.settlement.models import Effect
+from gpuaas.infra.postgres.tx import Tx
+
+ADD = """
+INSERT INTO payment_effects (object_id, effect, org_id, payment_id, currency, amount_micros, transaction_id, source)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+HAS = "SELECT EXISTS (SELECT FROM payment_effects WHERE object_id = $1 AND effect = $2)"
+
+
+async def add(tx: Tx, effect: Effect) -> None:
+    """The payment is locked, so that nobody adds the same meanwhile; if somebody did, all of it is taken back."""
+    await tx.run(
+        ADD,
+        effect.object_id,
+        effect.effect,
+        effect.payment.org_id,
+        effect.payment.id,
+        effect.payment.currency,
+        effect.amount_micros,
+        effect.transaction_id,
+        effect.source,
+    )
+
+
+async def has(tx: Tx, object_id: str, effect: str) -> bool:
+    return bool(await tx.value(HAS, object_id, effect))

@@ -1,0 +1,1 @@
+"""Payment providers: Stripe, by its own library, and none."""

@@ -1,0 +1,1 @@
+"""The program that takes notices of the payment provider: verified, stored, answered; acted on by the worker."""
