@@ -463,6 +463,7 @@ from tests.every import (  # noqa: E402 # the fleet's, in files of their own tha
     node_examples,  # noqa: F401 # declares its examples
     notification_examples,  # noqa: F401 # declares its examples
     orphan_examples,  # noqa: F401 # declares its examples
+    payment_examples,  # noqa: F401 # declares its examples
     pki_examples,  # noqa: F401 # declares its examples
     quota_examples,  # noqa: F401 # declares its examples
     sealing_examples,  # noqa: F401 # declares its examples

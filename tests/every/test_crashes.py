@@ -19,6 +19,7 @@ from tests.every.asking import best_actor as who
 from tests.every.ledger import audit_of
 from tests.support.commit_proxy import CommitProxy
 from tests.support.live import ApiProcess, LiveApi, make_settings, mint_for, open_rates, serving
+from tests.support.paying import paying
 from tests.support.servers import DatabaseUrls
 
 pytestmark = pytest.mark.xdist_group("crashes")
@@ -107,7 +108,7 @@ async def killable(
 ) -> AsyncIterator[tuple[ApiProcess, Asking]]:
     """The real process, with a connection for each change; it speaks to PostgreSQL through the proxy."""
     settings = make_settings(
-        proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, read_pool_size=10, master_key=MASTER_KEY
+        proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, read_pool_size=10, master_key=MASTER_KEY, **paying()
     )
     process: ApiProcess = api_processes(settings)
     process.start()
@@ -122,7 +123,9 @@ async def killable(
 @pytest.fixture(scope="module")
 async def cuttable(proxy: CommitProxy, database: DatabaseUrls, nats_url: str, sql: object) -> AsyncIterator[Asking]:
     """In this process, through the same proxy."""
-    settings = make_settings(proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, master_key=MASTER_KEY)
+    settings = make_settings(
+        proxy.url, nats_url, write_pool_size=len(MUTATIONS) + 10, master_key=MASTER_KEY, **paying()
+    )
     mint = await mint_for(settings, database.app)
     async with serving(settings) as client:
         yield Asking(LiveApi(settings.public_url, settings, client, mint), sql)

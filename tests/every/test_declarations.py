@@ -27,6 +27,7 @@ from tests.every.allocation_stories import ALLOCATION_STORIES
 from tests.every.asking import MUTATIONS, Asking, best_actor
 from tests.every.billing_stories import BILLING_STORIES
 from tests.every.fleet_stories import STORIES
+from tests.every.payment_stories import PAYMENT_STORIES
 
 SOURCE = Path(gpuaas.__file__).parent
 # Answered before any operation is known.
@@ -278,7 +279,7 @@ async def test_every_event_type_is_told_by_a_change(asking: Asking):
         assert answer.status_code == op.status, answer.text
     told = {row["name"] for row in await asking.sql.fetch("SELECT DISTINCT name FROM outbox")}
     assert told <= set(EVENT_TYPES)
-    stories = {*STORIES, *ALLOCATION_STORIES, *BILLING_STORIES}
+    stories = {*STORIES, *ALLOCATION_STORIES, *BILLING_STORIES, *PAYMENT_STORIES}
     assert set(EVENT_TYPES) - told - stories - set(TOLD_ELSEWHERE) == set()
     assert stories <= set(EVENT_TYPES)
 

@@ -16,6 +16,8 @@ from tests.every.invoice_world import put_invoice
 from tests.every.ledger import tables
 from tests.every.notification_world import put_told
 from tests.every.standing_world import put_budget, put_standing
+from tests.every.payment_world import put_payment, put_refund
+from tests.every.standing_world import put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
@@ -79,6 +81,7 @@ async def tenants(superuser: Any) -> tuple[Setting, Setting]:
         await put_hold(s)
         await put_adjustment(s)
         await put_usage(s)
+        await put_refund(s, await put_payment(s, paid=True))
         await put_standing(s)
         await put_invoice(s)
         await put_budget(s)

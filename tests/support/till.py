@@ -1,5 +1,5 @@
-"""An organisation that pays in: the API, the webhooks program's application on a real socket, the worker's reactions run
-by hand, and a provider of its own that sends notices there."""
+"""An organisation that pays in: the API, the webhooks program's application on a real socket, the worker's reactions
+run by hand, and a provider of its own that sends notices there."""
 
 import asyncio
 import json
@@ -68,7 +68,8 @@ class Till:
         return made
 
     async def pay(self, payment: dict[str, Any], how: str = "card", **more: Any) -> dict[str, Any]:
-        return (await self.order("pay", session=payment["session_id"], how=how, **more))["done"]
+        done: dict[str, Any] = (await self.order("pay", session=payment["session_id"], how=how, **more))["done"]
+        return done
 
     async def paid(self, units: float = 50) -> dict[str, Any]:
         """A payment that is in the balance."""
@@ -76,6 +77,16 @@ class Till:
         await self.pay(payment)
         await self.until(payment["id"], "succeeded")
         return await self.show(payment["id"])
+
+    async def dispute(self, payment: dict[str, Any]) -> str:
+        """The payer asks his bank for it back; the provider's name for that."""
+        library = await asyncio.to_thread(self.provider.library)
+        intent_id = (await self.read(payment["id"])).intent_id
+        assert intent_id is not None
+        intent = await asyncio.to_thread(library.v1.payment_intents.retrieve, intent_id)
+        opened = await self.order("dispute", charge=intent["latest_charge"])
+        await self.until(payment["id"], "disputed")
+        return str(opened["done"]["id"])
 
     async def show(self, payment_id: str) -> dict[str, Any]:
         shown: dict[str, Any] = await self.purse.city.get(
@@ -136,7 +147,9 @@ class Till:
     async def events(self, name: str, subject_id: str | UUID) -> list[dict[str, Any]]:
         async with self.purse.reading() as tx:
             rows = await tx.rows(
-                "SELECT payload FROM outbox WHERE name = $1 AND subject_id = $2 ORDER BY id", name, UUID(str(subject_id))
+                "SELECT payload FROM outbox WHERE name = $1 AND subject_id = $2 ORDER BY id",
+                name,
+                UUID(str(subject_id)),
             )
         return [json.loads(row["payload"]) for row in rows]
 
@@ -215,5 +228,3 @@ async def till_of(db: Database, folder: Path, *, timeout_seconds: float = 2.0) -
                 await asyncio.to_thread(provider.kill)
                 await stripe.close()
                 await reading.close()
-
-

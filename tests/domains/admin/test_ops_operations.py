@@ -210,6 +210,8 @@ BROKEN_ELSEWHERE = {
     "invariant_03_reversed_once",
     "invariant_14_holds_end",
     "invariant_14_adjustments_end",
+    "invariant_14_payments_move",
+    "invariant_16_one_effect",
     "invariant_34_ledger_months_ahead",
     "invariant_14_standings_move",
     "invariant_38_standing_is_balance",

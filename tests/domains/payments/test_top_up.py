@@ -101,10 +101,10 @@ async def test_a_declined_card_leaves_the_page_open_and_says_why(till: Till):
 
 async def test_a_bank_transfer_that_arrives_later_is_credited_then(till: Till):
     payment, before = await till.top_up(70), await till.purse.balance()
-    await till.pay(payment, "bank", seconds=3600)
+    await till.pay(payment, "bank", seconds=20)
     await till.told()
     assert (await till.read(payment["id"])).state == "open"
-    await till.order("later", seconds=3601)
+    await till.order("later", seconds=21)
     await till.until(payment["id"], "succeeded")
     assert (await till.purse.balance()).balance_micros == before.balance_micros + 70 * MICROS
 
