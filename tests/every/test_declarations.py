@@ -31,7 +31,7 @@ from tests.every.payment_stories import PAYMENT_STORIES
 
 SOURCE = Path(gpuaas.__file__).parent
 # Answered before any operation is known.
-BEFORE_OPERATIONS = {Code.ROUTE_MISSING, Code.METHOD_NOT_ALLOWED}
+BEFORE_OPERATIONS = {Code.WEBHOOK_SIGNATURE_REFUSED, Code.ROUTE_MISSING, Code.METHOD_NOT_ALLOWED}
 # Told by something other than a change through the API, or not by the one example of it.
 TOLD_ELSEWHERE = {
     "user.created": "by the first login of a subject, whatever operation it comes with",

@@ -21,6 +21,7 @@ from tests.every.standing_world import put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
+from tests.support.paying import paying
 from tests.support.servers import DatabaseUrls, clone
 
 APP = "gpuaas_app"
@@ -310,7 +311,7 @@ async def unwalled(template: DatabaseUrls, nats_url: str) -> AsyncIterator[Askin
         for table in await tables(connection):
             await connection.execute(f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY")
         await open_rates(urls.superuser)
-        settings = make_settings(urls.app, nats_url)
+        settings = make_settings(urls.app, nats_url, **paying())
         mint = await mint_for(settings, urls.app)
         async with serving(settings) as client:
             yield Asking(LiveApi(settings.public_url, settings, client, mint), connection)

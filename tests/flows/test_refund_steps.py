@@ -1,5 +1,5 @@
-"""payment.refund × every step and undo: failed, killed before its commit, killed after it, run twice; the provider answers
-over a real socket. Whatever happens, the payer gets his money once or not at all, and the books say which."""
+"""payment.refund × every step and undo: failed, killed before its commit, killed after it, run twice; the provider
+answers over a real socket. Whatever happens, the payer gets his money once or not at all, and the books say which."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
