@@ -17,7 +17,7 @@ from tests.every.ledger import tables
 from tests.every.notification_world import put_told
 from tests.every.standing_world import put_budget, put_standing
 from tests.every.payment_world import put_payment, put_refund
-from tests.every.standing_world import put_standing
+from tests.every.standing_world import put_budget, put_standing
 from tests.every.usage_world import put_usage
 from tests.every.world import Setting, make_setting
 from tests.support.live import LiveApi, make_settings, mint_for, open_rates, serving
