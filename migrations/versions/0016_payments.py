@@ -3,7 +3,7 @@
 from gpuaas.infra.postgres.migrate import apply
 
 revision = "0016"
-down_revision = "0014"
+down_revision = "0015"
 
 
 def upgrade() -> None:

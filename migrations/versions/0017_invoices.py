@@ -3,7 +3,6 @@
 from gpuaas.infra.postgres.migrate import apply
 
 revision = "0017"
-down_revision = "0015"
 down_revision = "0016"
 
 

@@ -15,7 +15,6 @@ from tests.every.billing_world import put_adjustment, put_hold
 from tests.every.invoice_world import put_invoice
 from tests.every.ledger import tables
 from tests.every.notification_world import put_told
-from tests.every.standing_world import put_budget, put_standing
 from tests.every.payment_world import put_payment, put_refund
 from tests.every.standing_world import put_budget, put_standing
 from tests.every.usage_world import put_usage
