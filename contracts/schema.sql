@@ -2226,6 +2226,125 @@ CREATE VIEW public.invariant_14_holds_end WITH (security_invoker='true') AS
 
 COMMENT ON VIEW public.invariant_14_holds_end IS 'no hold on money is past its end by over 60 seconds';
 
+CREATE TABLE public.payment_refunds (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    reason text NOT NULL,
+    state text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    failure text DEFAULT ''::text NOT NULL,
+    asked_by text NOT NULL,
+    asked_by_id uuid NOT NULL,
+    decided_by text DEFAULT ''::text NOT NULL,
+    decided_by_id uuid,
+    decision text DEFAULT ''::text NOT NULL,
+    hold_id uuid,
+    provider_refund_id text,
+    transaction_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT payment_refunds_amount_micros_check CHECK ((amount_micros > 0)),
+    CONSTRAINT payment_refunds_check CHECK (((state = ANY (ARRAY['proposed'::text, 'requested'::text])) = (due_at IS NOT NULL))),
+    CONSTRAINT payment_refunds_check1 CHECK (((state <> 'succeeded'::text) OR (transaction_id IS NOT NULL))),
+    CONSTRAINT payment_refunds_decision_check CHECK ((length(decision) <= 500)),
+    CONSTRAINT payment_refunds_failure_check CHECK ((length(failure) <= 500)),
+    CONSTRAINT payment_refunds_four_eyes CHECK (((decided_by_id <> asked_by_id) OR (state = 'rejected'::text))),
+    CONSTRAINT payment_refunds_provider_refund_id_check CHECK (((length(provider_refund_id) >= 1) AND (length(provider_refund_id) <= 255))),
+    CONSTRAINT payment_refunds_reason_check CHECK (((length(reason) >= 3) AND (length(reason) <= 500))),
+    CONSTRAINT payment_refunds_state_check CHECK ((state = ANY (ARRAY['proposed'::text, 'requested'::text, 'succeeded'::text, 'failed'::text, 'rejected'::text, 'expired'::text])))
+);
+
+ALTER TABLE ONLY public.payment_refunds FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.payment_refunds IS 'tenant: money of payments that goes back, who asked for it and who agreed';
+
+CREATE TABLE public.payments (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    provider text NOT NULL,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    state text DEFAULT 'created'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    asked_by text NOT NULL,
+    asked_by_id uuid NOT NULL,
+    asked_key text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    session_id text,
+    intent_id text,
+    url text DEFAULT ''::text NOT NULL,
+    refunded_micros bigint DEFAULT 0 NOT NULL,
+    disputed_micros bigint DEFAULT 0 NOT NULL,
+    dispute text DEFAULT ''::text NOT NULL,
+    failure text DEFAULT ''::text NOT NULL,
+    transaction_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    paid_at timestamp with time zone,
+    CONSTRAINT payments_amount_micros_check CHECK (((amount_micros >= 1) AND (amount_micros <= '1000000000000000'::bigint))),
+    CONSTRAINT payments_check CHECK (((state = ANY (ARRAY['created'::text, 'open'::text])) = (due_at IS NOT NULL))),
+    CONSTRAINT payments_check1 CHECK (((state = ANY (ARRAY['succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text])) = (transaction_id IS NOT NULL))),
+    CONSTRAINT payments_check2 CHECK (((state <> 'open'::text) OR (session_id IS NOT NULL))),
+    CONSTRAINT payments_check3 CHECK (((refunded_micros >= 0) AND (refunded_micros <= amount_micros))),
+    CONSTRAINT payments_check4 CHECK (((disputed_micros >= 0) AND (disputed_micros <= amount_micros))),
+    CONSTRAINT payments_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT payments_dispute_check CHECK ((dispute = ANY (ARRAY[''::text, 'opened'::text, 'won'::text, 'lost'::text]))),
+    CONSTRAINT payments_failure_check CHECK ((length(failure) <= 500)),
+    CONSTRAINT payments_intent_id_check CHECK (((length(intent_id) >= 1) AND (length(intent_id) <= 255))),
+    CONSTRAINT payments_provider_check CHECK (((length(provider) >= 1) AND (length(provider) <= 40))),
+    CONSTRAINT payments_session_id_check CHECK (((length(session_id) >= 1) AND (length(session_id) <= 255))),
+    CONSTRAINT payments_state_check CHECK ((state = ANY (ARRAY['created'::text, 'open'::text, 'succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text, 'failed'::text, 'expired'::text, 'failed_reconcile'::text]))),
+    CONSTRAINT payments_url_check CHECK ((length(url) <= 4000))
+);
+
+ALTER TABLE ONLY public.payments FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.payments IS 'tenant: what an organisation pays in, from the wish to the money and back';
+
+CREATE TABLE public.webhook_events (
+    id uuid NOT NULL,
+    event_id text NOT NULL,
+    type text NOT NULL,
+    object_id text NOT NULL,
+    body bytea NOT NULL,
+    state text DEFAULT 'stored'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    intent_id text,
+    detail text DEFAULT ''::text NOT NULL,
+    received_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT webhook_events_body_check CHECK ((octet_length(body) <= 262144)),
+    CONSTRAINT webhook_events_check CHECK (((state = 'waiting'::text) = (due_at IS NOT NULL))),
+    CONSTRAINT webhook_events_detail_check CHECK ((length(detail) <= 500)),
+    CONSTRAINT webhook_events_event_id_check CHECK (((length(event_id) >= 1) AND (length(event_id) <= 255))),
+    CONSTRAINT webhook_events_object_id_check CHECK ((length(object_id) <= 255)),
+    CONSTRAINT webhook_events_state_check CHECK ((state = ANY (ARRAY['stored'::text, 'waiting'::text, 'acted'::text, 'ignored'::text]))),
+    CONSTRAINT webhook_events_type_check CHECK ((length(type) <= 255))
+);
+
+COMMENT ON TABLE public.webhook_events IS 'platform: what the payment provider told us, word for word, and whether it was acted on';
+
+CREATE VIEW public.invariant_14_payments_move WITH (security_invoker='true') AS
+ SELECT ('payment '::text || payments.id) AS subject,
+    ((('is '::text || payments.state) || ' and should not be since '::text) || payments.due_at) AS problem
+   FROM public.payments
+  WHERE (payments.due_at < (now() - '00:01:00'::interval))
+UNION ALL
+ SELECT ('refund '::text || payment_refunds.id) AS subject,
+    ((('is '::text || payment_refunds.state) || ' and should not be since '::text) || payment_refunds.due_at) AS problem
+   FROM public.payment_refunds
+  WHERE (payment_refunds.due_at < (now() - '00:01:00'::interval))
+UNION ALL
+ SELECT ('webhook '::text || webhook_events.id) AS subject,
+    ('waits and should not since '::text || webhook_events.due_at) AS problem
+   FROM public.webhook_events
+  WHERE (webhook_events.due_at < (now() - '00:01:00'::interval));
+
+COMMENT ON VIEW public.invariant_14_payments_move IS 'no payment, refund or notice of the provider is past its deadline by over 60 seconds';
+
 CREATE TABLE public.standings (
     org_id uuid NOT NULL,
     currency text NOT NULL,
@@ -2370,6 +2489,66 @@ UNION ALL
   WHERE (q.accepted > q.last_issued);
 
 COMMENT ON VIEW public.invariant_15_task_sequence IS 'the numbers of a node''s tasks have no gap';
+
+CREATE TABLE public.payment_effects (
+    object_id text NOT NULL,
+    effect text NOT NULL,
+    org_id uuid NOT NULL,
+    payment_id uuid NOT NULL,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    transaction_id uuid,
+    source text NOT NULL,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT payment_effects_amount_micros_check CHECK ((amount_micros >= 0)),
+    CONSTRAINT payment_effects_check CHECK (((effect <> 'paid'::text) OR (transaction_id IS NOT NULL))),
+    CONSTRAINT payment_effects_check1 CHECK (((effect <> 'refunded'::text) OR (transaction_id IS NOT NULL))),
+    CONSTRAINT payment_effects_effect_check CHECK ((effect = ANY (ARRAY['paid'::text, 'refunded'::text, 'refund_failed'::text, 'dispute_opened'::text, 'dispute_closed'::text]))),
+    CONSTRAINT payment_effects_object_id_check CHECK (((length(object_id) >= 1) AND (length(object_id) <= 255))),
+    CONSTRAINT payment_effects_source_check CHECK ((source = ANY (ARRAY['notice'::text, 'answer'::text, 'reconciliation'::text])))
+);
+
+ALTER TABLE ONLY public.payment_effects FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.payment_effects IS 'tenant: what each object of the provider did to the money here, once; append-only';
+
+CREATE VIEW public.invariant_16_one_effect WITH (security_invoker='true') AS
+ SELECT ('payment '::text || p.id) AS subject,
+    (((((((('is '::text || p.state) || ' with '::text) || e.paid) || ' credits, and '::text) || p.refunded_micros) || ' refunded where '::text) || e.refunded) || ' went back'::text) AS problem
+   FROM (public.payments p
+     CROSS JOIN LATERAL ( SELECT count(*) FILTER (WHERE (payment_effects.effect = 'paid'::text)) AS paid,
+            count(*) FILTER (WHERE ((payment_effects.effect = 'paid'::text) AND (payment_effects.amount_micros = p.amount_micros) AND (payment_effects.transaction_id = p.transaction_id))) AS exactly,
+            COALESCE(sum(
+                CASE payment_effects.effect
+                    WHEN 'refunded'::text THEN payment_effects.amount_micros
+                    WHEN 'refund_failed'::text THEN (- payment_effects.amount_micros)
+                    ELSE NULL::bigint
+                END), (0)::numeric) AS refunded
+           FROM public.payment_effects
+          WHERE (payment_effects.payment_id = p.id)) e)
+  WHERE ((e.paid <> ((p.transaction_id IS NOT NULL))::integer) OR (e.exactly <> e.paid) OR (e.refunded <> (p.refunded_micros)::numeric))
+UNION ALL
+ SELECT ((('effect '::text || e.effect) || ' of '::text) || e.object_id) AS subject,
+    ((((('was of '::text || e.amount_micros) || ', but transaction '::text) || e.transaction_id) || ' moved '::text) || COALESCE(l.micros, (0)::numeric)) AS problem
+   FROM (public.payment_effects e
+     LEFT JOIN LATERAL ( SELECT sum(n.amount_micros) AS micros
+           FROM (public.ledger_entries n
+             JOIN public.ledger_accounts a ON ((a.id = n.account_id)))
+          WHERE ((n.transaction_id = e.transaction_id) AND (a.kind = 'clearing'::text))) l ON (true))
+  WHERE ((e.transaction_id IS NOT NULL) AND (COALESCE(l.micros, (0)::numeric) <> ((
+        CASE
+            WHEN (e.effect = ANY (ARRAY['paid'::text, 'refund_failed'::text])) THEN '-1'::integer
+            ELSE 1
+        END * e.amount_micros))::numeric))
+UNION ALL
+ SELECT ('transaction '::text || payment_effects.transaction_id) AS subject,
+    (('is the effect of '::text || count(*)) || ' objects of the provider'::text) AS problem
+   FROM public.payment_effects
+  WHERE (payment_effects.transaction_id IS NOT NULL)
+  GROUP BY payment_effects.transaction_id
+ HAVING (count(*) > 1);
+
+COMMENT ON VIEW public.invariant_16_one_effect IS 'one effect for each notice of the payment provider and each change of a payment';
 
 CREATE VIEW public.invariant_19_audit_chain WITH (security_invoker='true') AS
  SELECT ('audit row '::text || a.id) AS subject,
@@ -3145,6 +3324,91 @@ ALTER TABLE ONLY public.notifications FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.notifications IS 'actor: what a user was told, and whether he has read it';
 
+CREATE TABLE public.payment_customers (
+    org_id uuid NOT NULL,
+    customer_id text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT payment_customers_customer_id_check CHECK (((length(customer_id) >= 1) AND (length(customer_id) <= 255)))
+);
+
+ALTER TABLE ONLY public.payment_customers FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.payment_customers IS 'tenant: how the payment provider calls an organisation';
+
+CREATE TABLE public.payment_differences (
+    id uuid NOT NULL,
+    kind text NOT NULL,
+    object_id text NOT NULL,
+    payment_id uuid,
+    currency text NOT NULL,
+    ours_micros bigint NOT NULL,
+    theirs_micros bigint NOT NULL,
+    detail text NOT NULL,
+    found_at timestamp with time zone DEFAULT now() NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    settled_at timestamp with time zone,
+    CONSTRAINT payment_differences_detail_check CHECK ((length(detail) <= 500)),
+    CONSTRAINT payment_differences_kind_check CHECK ((kind = ANY (ARRAY['amount'::text, 'not_ours'::text, 'not_there'::text, 'stuck'::text])))
+);
+
+COMMENT ON TABLE public.payment_differences IS 'platform: where the payment provider and our books differ, since when and until when';
+
+CREATE TABLE public.payment_reconciliations (
+    id uuid NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    checkouts integer NOT NULL,
+    refunds integer NOT NULL,
+    disputes integer NOT NULL,
+    healed integer NOT NULL,
+    differences integer NOT NULL
+);
+
+COMMENT ON TABLE public.payment_reconciliations IS 'platform: when the provider''s lists were compared with our books, and what came of it';
+
+CREATE TABLE public.payment_statements (
+    object_id text NOT NULL,
+    kind text NOT NULL,
+    payment_id uuid,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT payment_statements_kind_check CHECK ((kind = ANY (ARRAY['checkout'::text, 'refund'::text, 'dispute'::text])))
+);
+
+COMMENT ON TABLE public.payment_statements IS 'platform: what the payment provider says it took (above zero) and gave back (below)';
+
+CREATE VIEW public.payment_sides WITH (security_invoker='true') AS
+ WITH last AS (
+         SELECT max(payment_reconciliations.began_at) AS at
+           FROM public.payment_reconciliations
+        ), theirs AS (
+         SELECT payment_statements.currency,
+            sum(payment_statements.amount_micros) AS micros
+           FROM public.payment_statements
+          GROUP BY payment_statements.currency
+        ), ours AS (
+         SELECT e.currency,
+            (- sum(n.amount_micros)) AS micros
+           FROM ((public.payment_effects e
+             JOIN public.ledger_entries n ON ((n.transaction_id = e.transaction_id)))
+             JOIN public.ledger_accounts a ON (((a.id = n.account_id) AND (a.kind = 'clearing'::text))))
+          WHERE ((e.at < ( SELECT last.at
+                   FROM last)) OR (EXISTS ( SELECT
+                   FROM public.payment_statements s
+                  WHERE (s.object_id = e.object_id))))
+          GROUP BY e.currency
+        )
+ SELECT COALESCE(t.currency, o.currency) AS currency,
+    (COALESCE(t.micros, (0)::numeric))::bigint AS provider_micros,
+    (COALESCE(o.micros, (0)::numeric))::bigint AS ledger_micros,
+    ( SELECT last.at
+           FROM last) AS as_of
+   FROM (theirs t
+     FULL JOIN ours o ON ((o.currency = t.currency)));
+
+COMMENT ON VIEW public.payment_sides IS 'what the payment provider says it took for us, and what the ledger says';
+
 CREATE TABLE public.policy_overrides (
     key text NOT NULL,
     org_id uuid,
@@ -3524,6 +3788,45 @@ ALTER TABLE ONLY public.orphans
 ALTER TABLE ONLY public.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.payment_customers
+    ADD CONSTRAINT payment_customers_customer_id_key UNIQUE (customer_id);
+
+ALTER TABLE ONLY public.payment_customers
+    ADD CONSTRAINT payment_customers_pkey PRIMARY KEY (org_id);
+
+ALTER TABLE ONLY public.payment_differences
+    ADD CONSTRAINT payment_differences_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.payment_effects
+    ADD CONSTRAINT payment_effects_pkey PRIMARY KEY (object_id, effect);
+
+ALTER TABLE ONLY public.payment_reconciliations
+    ADD CONSTRAINT payment_reconciliations_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.payment_refunds
+    ADD CONSTRAINT payment_refunds_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.payment_refunds
+    ADD CONSTRAINT payment_refunds_provider_refund_id_key UNIQUE (provider_refund_id);
+
+ALTER TABLE ONLY public.payment_statements
+    ADD CONSTRAINT payment_statements_pkey PRIMARY KEY (object_id);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_asked_once UNIQUE (asked_key);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_intent_id_key UNIQUE (intent_id);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_session_id_key UNIQUE (session_id);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_transaction_id_key UNIQUE (transaction_id);
+
 ALTER TABLE ONLY public.policy_overrides
     ADD CONSTRAINT policy_overrides_one_place UNIQUE NULLS NOT DISTINCT (key, org_id, project_id);
 
@@ -3625,6 +3928,12 @@ ALTER TABLE ONLY public.users
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.webhook_events
+    ADD CONSTRAINT webhook_events_once UNIQUE (event_id);
+
+ALTER TABLE ONLY public.webhook_events
+    ADD CONSTRAINT webhook_events_pkey PRIMARY KEY (id);
 
 CREATE UNIQUE INDEX agent_artifacts_one_version ON public.agent_artifacts USING btree (version) WHERE (state = 'published'::text);
 
@@ -3764,6 +4073,20 @@ CREATE UNIQUE INDEX orphans_one_open ON public.orphans USING btree (node_id, kin
 
 CREATE INDEX outbox_unpublished ON ONLY public.outbox USING btree (id) WHERE (published_at IS NULL);
 
+CREATE UNIQUE INDEX payment_differences_open ON public.payment_differences USING btree (kind, object_id) WHERE (settled_at IS NULL);
+
+CREATE INDEX payment_effects_of ON public.payment_effects USING btree (payment_id);
+
+CREATE INDEX payment_refunds_by_org ON public.payment_refunds USING btree (org_id, id DESC);
+
+CREATE INDEX payment_refunds_due ON public.payment_refunds USING btree (due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX payment_refunds_of ON public.payment_refunds USING btree (payment_id);
+
+CREATE INDEX payments_by_org ON public.payments USING btree (org_id, id DESC);
+
+CREATE INDEX payments_due ON public.payments USING btree (due_at) WHERE (due_at IS NOT NULL);
+
 CREATE INDEX policy_overrides_by_org ON public.policy_overrides USING btree (org_id) WHERE (org_id IS NOT NULL);
 
 CREATE INDEX project_members_by_user ON public.project_members USING btree (user_id);
@@ -3813,6 +4136,10 @@ CREATE INDEX tasks_to_claim ON public.tasks USING btree (node_id, sequence) WHER
 CREATE INDEX tasks_to_sign ON public.tasks USING btree (node_id, born) WHERE (state = 'queued'::text);
 
 CREATE INDEX users_by_email ON public.users USING btree (lower(email));
+
+CREATE INDEX webhook_events_due ON public.webhook_events USING btree (due_at) WHERE (state = 'waiting'::text);
+
+CREATE INDEX webhook_events_waiting ON public.webhook_events USING btree (intent_id) WHERE (state = 'waiting'::text);
 
 CREATE OR REPLACE VIEW public.invariant_05_live_have_holds WITH (security_invoker='true') AS
  SELECT (a.id)::text AS subject,
@@ -3872,6 +4199,10 @@ CREATE TRIGGER ledger_keys_keep_all BEFORE TRUNCATE ON public.ledger_keys FOR EA
 CREATE TRIGGER ledger_transactions_keep BEFORE DELETE OR UPDATE ON public.ledger_transactions FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER ledger_transactions_keep_all BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER payment_effects_keep BEFORE DELETE OR UPDATE ON public.payment_effects FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
+
+CREATE TRIGGER payment_effects_keep_all BEFORE TRUNCATE ON public.payment_effects FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER policy_overrides_changed AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON public.policy_overrides FOR EACH STATEMENT EXECUTE FUNCTION public.policy_overrides_changed();
 
@@ -4037,6 +4368,24 @@ ALTER TABLE ONLY public.orgs
 
 ALTER TABLE ONLY public.orphans
     ADD CONSTRAINT orphans_node_id_fkey FOREIGN KEY (node_id) REFERENCES public.nodes(id);
+
+ALTER TABLE ONLY public.payment_customers
+    ADD CONSTRAINT payment_customers_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.payment_effects
+    ADD CONSTRAINT payment_effects_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.payment_effects
+    ADD CONSTRAINT payment_effects_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES public.payments(id);
+
+ALTER TABLE ONLY public.payment_refunds
+    ADD CONSTRAINT payment_refunds_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
+
+ALTER TABLE ONLY public.payment_refunds
+    ADD CONSTRAINT payment_refunds_payment_id_fkey FOREIGN KEY (payment_id) REFERENCES public.payments(id);
+
+ALTER TABLE ONLY public.payments
+    ADD CONSTRAINT payments_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
 
 ALTER TABLE ONLY public.policy_overrides
     ADD CONSTRAINT policy_overrides_org_id_fkey FOREIGN KEY (org_id) REFERENCES public.orgs(id);
@@ -4238,6 +4587,22 @@ CREATE POLICY outbox_insert ON public.outbox FOR INSERT WITH CHECK (((org_id IS 
 CREATE POLICY outbox_publish ON public.outbox FOR UPDATE USING (public.is_platform());
 
 CREATE POLICY outbox_read ON public.outbox FOR SELECT USING ((public.is_platform() OR public.visible_org(org_id)));
+
+ALTER TABLE public.payment_customers ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY payment_customers_own ON public.payment_customers USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.payment_effects ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY payment_effects_own ON public.payment_effects USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.payment_refunds ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY payment_refunds_own ON public.payment_refunds USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
+
+ALTER TABLE public.payments ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY payments_own ON public.payments USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.policy_overrides ENABLE ROW LEVEL SECURITY;
 
@@ -4673,6 +5038,68 @@ GRANT SELECT ON TABLE public.invariant_14_flows_move TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_14_holds_end TO gpuaas_app;
 
+GRANT SELECT,INSERT ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(failure) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(decided_by) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(decided_by_id) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(decision) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(hold_id) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(provider_refund_id) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT UPDATE(transaction_id) ON TABLE public.payment_refunds TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(session_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(intent_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(url) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(refunded_micros) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(disputed_micros) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(dispute) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(failure) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(transaction_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(paid_at) ON TABLE public.payments TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT UPDATE(intent_id) ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT UPDATE(detail) ON TABLE public.webhook_events TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_14_payments_move TO gpuaas_app;
+
 GRANT SELECT,INSERT ON TABLE public.standings TO gpuaas_app;
 
 GRANT UPDATE(state) ON TABLE public.standings TO gpuaas_app;
@@ -4704,6 +5131,10 @@ GRANT SELECT ON TABLE public.invariant_15_one_result TO gpuaas_app;
 GRANT SELECT,INSERT,UPDATE ON TABLE public.task_sequences TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_15_task_sequence TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payment_effects TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_16_one_effect TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_19_audit_chain TO gpuaas_app;
 
@@ -4856,6 +5287,32 @@ GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.notification_preferences TO gp
 GRANT SELECT,INSERT,DELETE ON TABLE public.notifications TO gpuaas_app;
 
 GRANT UPDATE(read_at) ON TABLE public.notifications TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payment_customers TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT UPDATE(ours_micros) ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT UPDATE(theirs_micros) ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT UPDATE(detail) ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT UPDATE(seen_at) ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT UPDATE(settled_at) ON TABLE public.payment_differences TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payment_reconciliations TO gpuaas_app;
+
+GRANT SELECT,INSERT ON TABLE public.payment_statements TO gpuaas_app;
+
+GRANT UPDATE(payment_id) ON TABLE public.payment_statements TO gpuaas_app;
+
+GRANT UPDATE(amount_micros) ON TABLE public.payment_statements TO gpuaas_app;
+
+GRANT UPDATE(seen_at) ON TABLE public.payment_statements TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.payment_sides TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.policy_overrides TO gpuaas_app;
 
