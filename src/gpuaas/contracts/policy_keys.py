@@ -336,8 +336,7 @@ _ALL: tuple[PolicyKey, ...] = (
 )
 
 POLICY_KEYS: dict[str, PolicyKey] = {
-    key.name: key for key in (*_ALL, *ALLOCATION_KEYS, *BILLING_KEYS, *NOTIFICATION_KEYS)
+    key.name: key for key in (*_ALL, *ALLOCATION_KEYS, *BILLING_KEYS, *PAYMENT_KEYS, *NOTIFICATION_KEYS)
 }
-POLICY_KEYS: dict[str, PolicyKey] = {key.name: key for key in (*_ALL, *ALLOCATION_KEYS, *BILLING_KEYS, *PAYMENT_KEYS)}
 
 __all__ = ["POLICY_KEYS", "Level", "PolicyKey", "Stricter", "Value"]
