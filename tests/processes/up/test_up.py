@@ -45,7 +45,7 @@ def test_everything_is_ready_when_it_says_so_and_gone_when_it_ends(up):
     assert ready["url"] == f"http://127.0.0.1:{up.port}"
     for health in ready["health_urls"].values():
         assert status(f"{health}/readyz") == 200
-    assert set(ready["programs"]) == {"api", "fleet", "relay", "worker"}
+    assert set(ready["programs"]) == {"api", "demo-payments", "fleet", "relay", "webhooks", "worker"}
     assert set(ready["servers"]) == {"postgres", "nats"}
     assert value(ready["database_url"], "SELECT current_user") == "gpuaas_app"
     assert value(ready["database_owner_url"], "SELECT count(*) > 0 FROM alembic_version")
@@ -70,7 +70,7 @@ def running() -> Iterator[Up]:
 
 def test_it_prints_where_it_is_and_how_to_get_in(running):
     ready, said = running.ready(), running.said()
-    for part in ("postgres", "nats", "database", "api", "relay", "worker", "demo"):
+    for part in ("postgres", "nats", "database", "api", "relay", "worker", "webhooks", "payments", "demo"):
         assert f"✓ {part} " in said
     for expected in (ready["url"], f"{ready['url']}/api/docs", f"gpuaas login --url {ready['url']}"):
         assert expected in said
@@ -139,7 +139,7 @@ def test_programs_that_outlive_a_killed_run_are_ended_by_the_next(up):
     assert not [name for name, process in before.items() if is_alive(process)]
 
 
-@pytest.mark.parametrize("name", ["api", "relay", "worker", "nats", "postgres"])
+@pytest.mark.parametrize("name", ["api", "relay", "worker", "webhooks", "demo-payments", "nats", "postgres"])
 def test_a_part_that_is_killed_is_started_again_and_the_ready_file_stays_true(running, name):
     ready = running.ready()
     kind = "servers" if name in ready["servers"] else "programs"
@@ -274,7 +274,10 @@ def test_no_program_gets_the_owners_way_into_the_database(running):
     ready = running.ready()
     for name, pid in ready["programs"].items():
         environment = Path(f"/proc/{pid}/environ").read_text()
-        assert (ready["database_url"] in environment) == (name != "fleet"), "the fleet is other machines"
+        outside = name in ("fleet", "demo-payments")
+        assert (ready["database_url"] in environment) != outside, (
+            "the fleet is other machines, the provider others' house"
+        )
         assert "OWNER" not in environment
         assert "gpuaas_owner" not in environment
 

@@ -175,9 +175,9 @@ class QuietServer(uvicorn.Server):
         yield
 
 
-async def serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.Event) -> None:
+async def serve(server: uvicorn.Server, listener: socket.socket, stop: asyncio.Event, *more: socket.socket) -> None:
     """Serve until `stop`. Whatever ends it, others who wait for the same are told to end, too."""
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    serving = asyncio.create_task(server.serve(sockets=[listener, *more]))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
     server.should_exit = True

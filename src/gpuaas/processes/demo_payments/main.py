@@ -36,20 +36,20 @@ def main(argv: list[str]) -> int:
         sys.stderr.write(f"gpuaas demo-payments: {error.filename}: {error.strerror}\n")
         return 1
     try:
-        listener = listen(settings.host, settings.port)
+        listeners = [listen(host, settings.port) for host in settings.hosts]
     except OSError as error:
-        where = f"{settings.host} port {settings.port}"
+        where = f"{', '.join(settings.hosts)} port {settings.port}"
         sys.stderr.write(f"gpuaas demo-payments: cannot listen on {where}: {error.strerror}\n")
         return 1
     log.configure("demo-payments", level=settings.log_level, form=settings.log_format)
     try:
-        uvloop.run(_run(settings, journal, listener))
+        uvloop.run(_run(settings, journal, listeners))
     finally:
         journal.close()
     return 0
 
 
-async def _run(settings: DemoSettings, journal: Journal, listener: socket.socket) -> None:
+async def _run(settings: DemoSettings, journal: Journal, listeners: list[socket.socket]) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -64,8 +64,9 @@ async def _run(settings: DemoSettings, journal: Journal, listener: socket.socket
         teller.wake,
     )
     background = [asyncio.create_task(teller.run()), asyncio.create_task(keep_up(book, teller.wake))]
-    server = make_server(app, host=settings.host, port=settings.port, protocol=CuttableProtocol)
-    await serve(server, listener, stop)
+    server = make_server(app, host=settings.hosts[0], port=settings.port, protocol=CuttableProtocol)
+    first, *more = listeners
+    await serve(server, first, stop, *more)
     for task in background:
         task.cancel()
     await asyncio.wait(background)

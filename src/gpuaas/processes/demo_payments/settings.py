@@ -16,7 +16,7 @@ SHORTEST_KEY = 16
 @dataclass(frozen=True)
 class DemoSettings:
     data_dir: Path
-    host: str
+    hosts: tuple[str, ...]
     port: int
     url: str
     webhooks_url: str
@@ -48,11 +48,12 @@ def read_settings(argv: Sequence[str], environ: Mapping[str, str]) -> DemoSettin
     for name, url in (("--url", given.url), ("--webhooks-url", given.webhooks_url)):
         if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
             raise SettingsError(f"{name} must be an address like http://127.0.0.1:8090")
+    hosts = tuple(given.host or ["127.0.0.1"])
     return DemoSettings(
         given.data_dir,
-        given.host,
+        hosts,
         given.port,
-        (given.url or f"http://{f'[{given.host}]' if ':' in given.host else given.host}:{given.port}").rstrip("/"),
+        (given.url or f"http://{f'[{hosts[0]}]' if ':' in hosts[0] else hosts[0]}:{given.port}").rstrip("/"),
         given.webhooks_url,
         secret_key,
         webhook_secret,
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         f"No money moves. Keys come from {PREFIX}STRIPE_SECRET_KEY and {PREFIX}STRIPE_WEBHOOK_SECRETS.",
     )
     parser.add_argument("--data-dir", type=Path, required=True, help="where it keeps its one file")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
+    parser.add_argument("--host", action="append", help="address to listen on, or several (127.0.0.1)")
     parser.add_argument("--port", type=int, default=8090, help="port to listen on (%(default)s)")
     parser.add_argument("--url", default="", help="how people reach its pages (default: host and port)")
     parser.add_argument("--webhooks-url", required=True, help="where webhooks go: http://…/stripe/webhook")

@@ -10,7 +10,7 @@ import json
 import os
 from base64 import b64encode
 from pathlib import Path
-from secrets import token_bytes
+from secrets import token_bytes, token_hex
 from types import TracebackType
 
 from gpuaas.infra.embedded.errors import EmbeddedError
@@ -50,6 +50,10 @@ class DataDirectory:
     def task_signing_key(self) -> str:
         """The key tasks of nodes are signed with; made once, given to the worker alone."""
         return self._secret("task_signing_key")
+
+    def made_key(self, name: str, prefix: str) -> str:
+        """A key that tells by its prefix what it is for; made once."""
+        return SecretFile(self.path / "secrets.json").ensure(name, lambda: prefix + token_hex(_KEY_BYTES))
 
     def _secret(self, name: str) -> str:
         secrets = SecretFile(self.path / "secrets.json")

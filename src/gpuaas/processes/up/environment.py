@@ -18,6 +18,7 @@ from gpuaas.processes.up.options import DEFAULT_PORT
 _PORTS_TRIED = 100
 _EVERYWHERE = {"0.0.0.0": LOOPBACK, "::": "::1", "": LOOPBACK}  # noqa: S104 - recognised, not bound
 _OF_THE_WORKER = ("task_signing_key", "task_signing_key_previous")
+_OF_PAYMENTS = ("stripe_secret_key", "stripe_webhook_secrets", "stripe_api_base", "webhooks_host", "webhooks_port")
 _STAND_INS = {
     "database_url": "postgresql://embedded",
     "nats_url": "nats://embedded",
@@ -74,8 +75,7 @@ def choose_address(
     if asked_port is None and "port" in given.chosen:
         asked_port = given.settings.port
     port, remark = _asked_port(host, asked_port) if asked_port else _free_port(host, last_port or DEFAULT_PORT)
-    local = _EVERYWHERE.get(host, host)
-    local_url = f"http://[{local}]:{port}" if ":" in local else f"http://{local}:{port}"
+    local_url = f"http://{in_url(loopback_of(host))}:{port}"
     public_url = given.settings.public_url.rstrip("/") if "public_url" in given.chosen else local_url
     agent_host = given.settings.agent_host if "agent_host" in given.chosen else host
     agent_port = _agent_port(given, agent_host, port, last_agent_port)
@@ -94,7 +94,8 @@ def _agent_port(given: Given, host: str, api_port: int, last: int | None) -> int
 def program_environment(
     environ: Mapping[str, str], given: Given, address: Address, *, database_url: str, nats_url: str, objects_url: str
 ) -> dict[str, str]:
-    """Our own environment with this run's settings; never the owner's way into the database, nor what signs tasks."""
+    """Our own environment with this run's settings; never the owner's way into the database, nor what signs tasks, nor
+    keys of payments: they are given to the programs that need them."""
     settings = {
         "database_url": database_url,
         "nats_url": nats_url,
@@ -107,21 +108,42 @@ def program_environment(
         "environment": given.settings.environment,
         "objects_url": given.settings.objects_url or objects_url,
     }
-    replaced = {_variable(name) for name in (*settings, "database_owner_url", *_OF_THE_WORKER)}
+    replaced = {_variable(name) for name in (*settings, "database_owner_url", *_OF_THE_WORKER, *_OF_PAYMENTS)}
     inherited = {key: value for key, value in environ.items() if key.removesuffix("_FILE") not in replaced}
-    return inherited | {_variable(name): value for name, value in settings.items()}
+    return inherited | variables(settings)
 
 
 def for_worker(env: Mapping[str, str], given: Given, task_signing_key: Callable[[], str]) -> dict[str, str]:
     """The same with the keys that the worker alone may have: those that were set, or the one made for this data."""
     keys = {name: getattr(given.settings, name) for name in _OF_THE_WORKER}
     keys["task_signing_key"] = keys["task_signing_key"] or task_signing_key()
-    return {**env, **{_variable(name): value for name, value in keys.items() if value}}
+    return {**env, **variables({name: value for name, value in keys.items() if value})}
 
 
 def with_health_port(env: Mapping[str, str], port: int) -> dict[str, str]:
     """The same for a program with a health listener of its own."""
     return {**env, _variable("metrics_port"): str(port)}
+
+
+def variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings as a program reads them."""
+    return {_variable(name): value for name, value in settings.items()}
+
+
+def kept_port(given: Given, name: str, host: str, port: int) -> int:
+    """The port that was set, or a clear refusal; where nobody set one, the usual or the next free one."""
+    return (_asked_port(host, port) if name in given.chosen else _free_port(host, port))[0]
+
+
+def loopback_of(host: str, *, always: bool = False) -> str:
+    """Where a program of ours on this machine reaches who listens there; `always`: by loopback, whatever it is."""
+    if always and not host.startswith("127.") and host not in ("::1", "localhost"):
+        return _EVERYWHERE.get(host, LOOPBACK)
+    return _EVERYWHERE.get(host, host)
+
+
+def in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _variable(name: str) -> str:

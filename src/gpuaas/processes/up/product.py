@@ -26,6 +26,15 @@ from gpuaas.processes.up.environment import (
 from gpuaas.processes.up.errors import UpError
 from gpuaas.processes.up.fleet import FLEET, fleet_programs
 from gpuaas.processes.up.options import Options
+from gpuaas.processes.up.payments import (
+    DEMO,
+    PORT_FILE,
+    WEBHOOKS,
+    DemoProvider,
+    Payments,
+    choose_payments,
+    demo_program,
+)
 from gpuaas.processes.up.program import gpuaas_program
 from gpuaas.processes.up.ready_file import ReadyFile
 from gpuaas.processes.up.report import Report
@@ -38,7 +47,7 @@ from gpuaas.processes.up.together import together
 PROGRAMS = ("api", "relay", "worker")
 SERVERS = ("nats", "postgres")
 AGENT_PORT_FILE = "agent_port"
-STOPPING_ORDER = ("api", "worker", "relay", *SERVERS)
+STOPPING_ORDER = ("api", DEMO, WEBHOOKS, "worker", "relay", *SERVERS)
 """After the fleet, which is to be seen leaving."""
 
 
@@ -57,6 +66,7 @@ class Product:
         self._demo = options.demo and self._given.settings.builtin_issuer
         self._fleet = options.fleet if self._demo else 0
         self._worker_ready = asyncio.Event()
+        self._payments = Payments()
         self._servers = Servers(self._given, data.path)
         self.supervisor = Supervisor(report.trouble, self._processes_changed)
 
@@ -72,12 +82,15 @@ class Product:
         )
         if address.remark:
             self._report.trouble(address.remark)
+        self._payments = choose_payments(self._given, address, self._data)
         urls = await self._servers.start(self.supervisor, self._report)
         async with self._report.step("database") as remarks:
             remarks.append(await migrate(urls))
         health = await self._start_programs(urls, address)
         self._data.keep_port(address.port)
         self._data.keep_port(address.agent_port, AGENT_PORT_FILE)
+        if self._payments.demo:
+            self._data.keep_port(self._payments.demo.port, PORT_FILE)
         self._ready_file.write(self._ready(urls, address, logins, health))
         return address.public_url, logins
 
@@ -99,18 +112,36 @@ class Product:
             nats_url=urls.nats,
             objects_url=self._data.objects_url,
         )
-        health, taken = {"api": address.local_url}, {address.port, address.agent_port}
-        work = [self._start_program("api", env, address.local_url)]
+        payments = self._payments
+        health, taken = {"api": address.local_url}, {address.port, address.agent_port, payments.webhooks_port}
+        if payments.demo:
+            taken.add(payments.demo.port)
+        work = [self._start_program("api", payments.asking(env), address.local_url)]
         for name in PROGRAMS[1:]:
             port = free_port(taken=frozenset(taken))
             taken.add(port)
             health[name] = f"http://{LOOPBACK}:{port}"
-            own = for_worker(env, self._given, self._data.task_signing_key) if name == "worker" else env
+            own = (
+                payments.asking(for_worker(env, self._given, self._data.task_signing_key)) if name == "worker" else env
+            )
             work.append(self._start_program(name, with_health_port(own, port), health[name]))
+        if payments.webhooks_port:
+            health[WEBHOOKS] = payments.webhooks_url
+            work.append(self._start_program(WEBHOOKS, payments.believing(env), payments.webhooks_url))
+        if payments.demo:
+            health[DEMO] = payments.demo.local_url
+            work.append(self._start_payments(payments.demo))
         if self._demo:
             work.append(self._start_demo(env, address))
         await together(*work)
         return health
+
+    async def _start_payments(self, demo: DemoProvider) -> None:
+        """Ours, where no money moves."""
+        program = demo_program(self._payments, demo, self._data.path, self._environ, self._data.logs)
+        async with self._report.step("payments") as remarks:
+            await self.supervisor.start(program)
+            remarks.append("a demo: no money moves")
 
     async def _start_demo(self, env: Mapping[str, str], address: Address) -> None:
         """The fleet finds the API by itself; but nodes enrolled before a worker has a key would trust nobody."""
@@ -156,12 +187,17 @@ class Product:
             "logins": [{"role": one.role, "email": one.email, "password": one.password} for one in logins],
             **self._processes(),
             "health_urls": dict(health),
+            **self._ready_payments(),
             "data_dir": str(self._data.path),
             "logs_dir": str(self._data.logs),
             "database_url": urls.database,
             "database_owner_url": urls.database_owner,
             "nats_url": urls.nats,
         }
+
+    def _ready_payments(self) -> dict[str, object]:
+        demo = self._payments.demo
+        return {"demo_payments": {"url": demo.url, "control_key": demo.control_key}} if demo else {}
 
     def _processes(self) -> dict[str, object]:
         running = self.supervisor.processes()
