@@ -78,11 +78,11 @@ async def test_a_link_says_what_it_will_do_and_its_button_does_it_once(
     there: PostOffice, ground: Ground, idle: Allocation, superuser: Any
 ):
     link = await warned(there, idle)
-    for _ in range(3):
-        page = await there.look(link)
-        assert page.status_code == 200
-        assert f"Keep {idle.name}?" in page.text
-        assert page.text.count("<button") == 1
+    await there.look(link)
+    page = await there.look(link)
+    assert page.status_code == 200
+    assert f"Keep {idle.name}?" in page.text
+    assert page.text.count("<button") == 1
     assert await lease(ground, idle) == idle.expires_at, "looking changes nothing"
     assert "default-src 'none'" in page.headers["content-security-policy"]
     assert "<script" not in page.text
