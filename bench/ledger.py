@@ -13,7 +13,7 @@ import asyncpg
 
 from bench.figures import RUNS, Figure, bounded, in_turns
 from bench.stage import Stage, pgbench_per_second, stage
-from gpuaas.domains.billing.books import service as books
+from gpuaas.domains.admin.books import service as books
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight
@@ -65,10 +65,10 @@ INSERT INTO ledger_entries (account_id, transaction_id, org_id, number, amount_m
 SELECT $1, uuidv7(), $2, $3::bigint + n, 1, $3::bigint + n, '\\x00' FROM generate_series(1, $4::bigint) AS n
 """
 POSTED = """
-SELECT count(*) FROM ledger_post_many('usage', 'USD', 'revenue',
+SELECT count(*) FROM ledger_post_many('refund', 'USD', 'refunds',
     (SELECT array_agg(b.id) FROM generate_series(1, $1) AS g JOIN bench_orgs b ON b.n = 1 + g % 1000),
     (SELECT array_agg($2 || ':' || g) FROM generate_series(1, $1) AS g),
-    array_fill(-5::bigint, ARRAY[$1]), array_fill(NULL::uuid, ARRAY[$1]), array_fill('usage'::text, ARRAY[$1]),
+    array_fill(-5::bigint, ARRAY[$1]), array_fill(NULL::uuid, ARRAY[$1]), array_fill('a posting'::text, ARRAY[$1]),
     'bench', 'bench')
 """
 

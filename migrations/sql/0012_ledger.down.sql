@@ -6,5 +6,6 @@ DROP FUNCTION ledger_floor_set, ledger_holds_expire, ledger_hold_void, ledger_ho
     ledger_held, ledger_leg, ledger_words, ledger_account, ledger_shard, ledger_enter, ledger_head_before, ledger_head;
 DROP AGGREGATE ledger_chain (bytea, bytea, uuid, bigint, bigint, bigint);
 DROP FUNCTION ledger_link, ledger_hash, ledger_body, ledger_shift;
+DROP FUNCTION ledger_seal;
 DROP TABLE ledger_adjustments, ledger_holds, ledger_keys, ledger_entries, ledger_transactions, ledger_accounts;
-DROP FUNCTION ledger_account_stays;
+DROP FUNCTION ledger_account_stays, ledger_account_sealed;

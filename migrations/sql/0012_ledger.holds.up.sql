@@ -152,12 +152,12 @@ BEGIN
     RETURN QUERY UPDATE ledger_accounts SET floor_micros = lowest WHERE id = account RETURNING *;
 END $$;
 
-REVOKE ALL ON FUNCTION ledger_account_stays, ledger_shift, ledger_body, ledger_hash, ledger_link, ledger_head,
+REVOKE ALL ON FUNCTION ledger_account_stays, ledger_account_sealed, ledger_seal, ledger_shift, ledger_body, ledger_hash, ledger_link, ledger_head,
     ledger_head_before, ledger_enter,
     ledger_shard, ledger_account, ledger_leg, ledger_words, ledger_held, ledger_post, ledger_replay, ledger_reverse, ledger_post_many, ledger_available,
     ledger_hold_take, ledger_hold_open, ledger_hold_refuse, ledger_hold_extend, ledger_hold_capture, ledger_hold_void,
     ledger_holds_expire, ledger_floor_set FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION ledger_body, ledger_hash, ledger_head, ledger_head_before, ledger_held, ledger_post,
+GRANT EXECUTE ON FUNCTION ledger_body, ledger_hash, ledger_seal, ledger_head, ledger_head_before, ledger_held, ledger_post,
     ledger_reverse, ledger_post_many, ledger_hold_take,
     ledger_hold_extend, ledger_hold_capture, ledger_hold_void, ledger_holds_expire, ledger_floor_set TO :app;
 

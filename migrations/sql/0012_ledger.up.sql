@@ -19,6 +19,8 @@ CREATE TABLE ledger_accounts (
     shard        smallint NOT NULL DEFAULT 0 CHECK (shard BETWEEN 0 AND 31),
     floor_micros bigint NOT NULL DEFAULT 0 CHECK (floor_micros BETWEEN -1000000000000000 AND 0),
     created_at   timestamptz NOT NULL DEFAULT now(),
+    -- of what it is, made when it was: entries name their account, and the proof of the books asks whether it is the same
+    seal         bytea NOT NULL DEFAULT ''::bytea,
     CONSTRAINT ledger_accounts_one UNIQUE NULLS NOT DISTINCT (org_id, kind, currency, shard),
     CHECK ((kind = 'tenant') = (org_id IS NOT NULL)),
     CHECK (org_id IS NULL OR shard = 0),
@@ -160,12 +162,21 @@ CREATE TRIGGER ledger_keys_keep_all BEFORE TRUNCATE ON ledger_keys FOR EACH STAT
 -- Only where the line of credit lies may change in an account, and accounts stay.
 CREATE FUNCTION ledger_account_stays() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND (OLD.id, OLD.org_id, OLD.kind, OLD.currency, OLD.shard)
-                            IS NOT DISTINCT FROM (NEW.id, NEW.org_id, NEW.kind, NEW.currency, NEW.shard) THEN
+    IF TG_OP = 'UPDATE' AND (OLD.id, OLD.org_id, OLD.kind, OLD.currency, OLD.shard, OLD.seal)
+                            IS NOT DISTINCT FROM (NEW.id, NEW.org_id, NEW.kind, NEW.currency, NEW.shard, NEW.seal) THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION 'accounts of the ledger stay' USING ERRCODE = 'insufficient_privilege';
 END $$;
+CREATE FUNCTION ledger_seal(account ledger_accounts) RETURNS bytea LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN sha256(convert_to(json_build_array(account.id, account.org_id, account.kind, account.currency, account.shard)::text,
+                             'UTF8'));
+CREATE FUNCTION ledger_account_sealed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.seal := ledger_seal(NEW);
+    RETURN NEW;
+END $$;
+CREATE TRIGGER ledger_accounts_seal BEFORE INSERT ON ledger_accounts FOR EACH ROW EXECUTE FUNCTION ledger_account_sealed();
 CREATE TRIGGER ledger_accounts_keep BEFORE UPDATE OR DELETE ON ledger_accounts
     FOR EACH ROW EXECUTE FUNCTION ledger_account_stays();
 CREATE TRIGGER ledger_accounts_keep_all BEFORE TRUNCATE ON ledger_accounts

@@ -1,4 +1,4 @@
-"""invoices: see sql/0017_invoices.up.sql."""
+"""invoices: see sql/0017_invoices*.up.sql: papers, and the sides of the equations."""
 
 from gpuaas.infra.postgres.migrate import apply
 
@@ -8,6 +8,7 @@ down_revision = "0016"
 
 def upgrade() -> None:
     apply("0017_invoices.up.sql")
+    apply("0017_invoices.proof.up.sql")
 
 
 def downgrade() -> None:

@@ -6,6 +6,12 @@ from tests.every.usage_world import put_usage
 
 
 @example
+async def proof_get(stage: Stage) -> Example:
+    await put_usage(stage.setting)
+    return Example()
+
+
+@example
 async def statement_get(stage: Stage) -> Example:
     await put_usage(stage.setting)
     return Example()

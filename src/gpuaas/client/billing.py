@@ -20,6 +20,7 @@ from gpuaas.contracts.http.billing import (
     MoneyHoldQuery,
     MoneyHoldView,
     MoneyHoldVoid,
+    ProofView,
     ReversalCreate,
 )
 
@@ -85,3 +86,7 @@ def books_get() -> Call[BooksView]:
 
 def books_verify() -> Call[BooksVerification]:
     return Call(operation="books_verify", method="GET", path="/ops/books/verify", answer=BooksVerification)
+
+
+def proof_get(org_id: UUID) -> Call[ProofView]:
+    return Call(operation="proof_get", method="GET", path=f"/orgs/{org_id}/proof", answer=ProofView)

@@ -196,13 +196,33 @@ class BookView(Response, frozen=True, kw_only=True):
     balance_micros: int
 
 
+class Unit(StrEnum):
+    MICROS = "micros"
+    SECONDS = "seconds"
+
+
+class Flaw(Response, frozen=True, kw_only=True):
+    subject: str
+    problem: str
+
+
 class EquationView(Response, frozen=True, kw_only=True):
+    """Two sums that have to be the same, each made from rows of its own."""
+
     name: str
     statement: str
+    unit: Unit
     currency: str
-    left_micros: int
-    right_micros: int
+    """Empty: seconds have none."""
+    left: int
+    right: int
+    difference: int
+    """Left less right."""
     holds: bool
+    note: str
+    """What is to be known of it: nothing was paid in yet, or how old a side is."""
+    first: list[Flaw]
+    """The first rows that differ."""
 
 
 class BooksView(Response, frozen=True, kw_only=True):
@@ -211,9 +231,16 @@ class BooksView(Response, frozen=True, kw_only=True):
     equations: list[EquationView]
 
 
-class Flaw(Response, frozen=True, kw_only=True):
-    subject: str
-    problem: str
+class ProofView(Response, frozen=True, kw_only=True):
+    """The proof of an organisation's own books."""
+
+    holds: bool
+    at: datetime
+    entries: int
+    equations: list[EquationView]
+    flaw_count: int
+    flaws: list[Flaw]
+    """The first of them."""
 
 
 class BooksVerification(Response, frozen=True, kw_only=True):

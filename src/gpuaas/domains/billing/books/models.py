@@ -2,7 +2,7 @@
 
 import msgspec
 
-from gpuaas.contracts.http.billing import AccountKind
+from gpuaas.contracts.http.billing import AccountKind, Unit
 
 
 class Book(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,21 +15,30 @@ class Book(msgspec.Struct, frozen=True, kw_only=True):
     balance_micros: int
 
 
-class Equation(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    statement: str
-    currency: str
-    left_micros: int
-    right_micros: int
-
-    @property
-    def holds(self) -> bool:
-        return self.left_micros == self.right_micros
-
-
 class Problem(msgspec.Struct, frozen=True):
     subject: str
     problem: str
+
+
+class Equation(msgspec.Struct, frozen=True, kw_only=True):
+    """Two sums that have to be the same, and the first rows that differ."""
+
+    name: str
+    statement: str
+    currency: str
+    left: int
+    right: int
+    unit: Unit = Unit.MICROS
+    note: str = ""
+    first: list[Problem] = []
+
+    @property
+    def difference(self) -> int:
+        return self.left - self.right
+
+    @property
+    def holds(self) -> bool:
+        return self.left == self.right and not self.first
 
 
 class Proof(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,8 @@
-"""Operations on the books as a whole: for operators and auditors."""
+"""What the books hold: for operators and auditors. Their proof is with those who see what lies above them."""
 
 import msgspec
 
-from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.http.billing import BooksVerification, BooksView, BookView, EquationView, Flaw
+from gpuaas.contracts.http.billing import BooksView, BookView, EquationView, Flaw
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.billing.books import service
 from gpuaas.domains.billing.books.models import Equation
@@ -19,36 +18,20 @@ async def books_get(cx: PlatformContext) -> BooksView:
     return BooksView(
         at=clock.now(),
         books=[BookView(**msgspec.structs.asdict(book)) for book in books],
-        equations=[_equation(one) for one in equations],
+        equations=[equation_view(one) for one in equations],
     )
 
 
-@operation(
-    "GET",
-    "/ops/books/verify",
-    permission=P.PLATFORM_READ,
-    lane=Lane.ADMIN,
-    transaction=False,
-    tag="billing",
-    errors=(Code.REQUEST_IN_PROGRESS,),
-)
-async def books_verify(cx: PlatformContext) -> BooksVerification:
-    """Make every hash of the ledger again and check its equations, in one snapshot.
-
-    Names the rows that were changed. One at a time: a second one hears that one is under way."""
-    at, started = clock.now(), clock.monotonic()
-    equations, proof = await service.books_verify(cx.db)
-    return BooksVerification(
-        holds=proof.count == 0 and all(one.holds for one in equations),
-        at=at,
-        seconds=round(clock.monotonic() - started, 3),
-        transactions=proof.transactions,
-        entries=proof.entries,
-        equations=[_equation(one) for one in equations],
-        flaw_count=proof.count,
-        flaws=[Flaw(subject=one.subject, problem=one.problem) for one in proof.problems],
+def equation_view(one: Equation) -> EquationView:
+    return EquationView(
+        name=one.name,
+        statement=one.statement,
+        unit=one.unit,
+        currency=one.currency,
+        left=one.left,
+        right=one.right,
+        difference=one.difference,
+        holds=one.holds,
+        note=one.note,
+        first=[Flaw(subject=row.subject, problem=row.problem) for row in one.first],
     )
-
-
-def _equation(one: Equation) -> EquationView:
-    return EquationView(**msgspec.structs.asdict(one), holds=one.holds)

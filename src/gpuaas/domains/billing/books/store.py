@@ -6,6 +6,7 @@ from gpuaas.infra.postgres.tx import Row, Tx, decode_all
 
 MAX_PROBLEMS = 20
 PATIENCE_SECONDS = 600
+OWN_PATIENCE_SECONDS = 25
 WORK_MEMORY = "SELECT set_config('work_mem', '128MB', true)"
 INVARIANTS = (
     "invariant_01_balance_is_sum",
@@ -13,6 +14,7 @@ INVARIANTS = (
     "invariant_02_one_key_one_transaction",
     "invariant_03_floors",
     "invariant_03_reversed_once",
+    "invariant_08_usage_is_posted",
 )
 BOOKS = """
 SELECT a.kind, a.currency, count(*) AS accounts, coalesce(sum(h.number), 0)::bigint AS entries,
@@ -43,6 +45,24 @@ FROM counted c LEFT JOIN LATERAL (
     WHERE l.broken ORDER BY l.transaction_id, l.account_id LIMIT $1
 ) AS b ON true
 """
+ACCOUNTS = """
+SELECT 'account ' || a.id AS subject, 'it says ' || a.kind || ' ' || a.currency || ', and was not made so' AS problem
+FROM ledger_accounts a WHERE a.seal <> ledger_seal(a) LIMIT $1
+"""
+USED = """
+SELECT currency, sum(ledger)::bigint AS ledger, sum(rated)::bigint AS rated FROM (
+    SELECT t.currency, -e.amount_micros AS ledger, 0 AS rated
+    FROM ledger_entries e JOIN ledger_transactions t ON t.id = e.transaction_id
+    WHERE t.kind IN ('usage', 'usage_credit') AND e.org_id IS NOT NULL
+    UNION ALL SELECT currency, 0, rated_micros FROM proof_meters
+) AS sides GROUP BY currency
+"""
+USED_OTHERWISE = """
+SELECT m.currency, 'meter ' || m.meter_id AS subject,
+       'of ' || m.subject_id || ': charged ' || m.charged_micros || ' for '
+       || m.seconds || ' seconds, which cost ' || m.rated_micros AS problem
+FROM proof_meters m WHERE m.charged_micros <> m.rated_micros ORDER BY m.meter_id LIMIT $1
+"""
 TRANSACTIONS = "SELECT count(*) FROM ledger_transactions"
 FIRST_OF = "SELECT subject, problem FROM {} LIMIT $1"
 
@@ -53,13 +73,35 @@ async def books(tx: Tx) -> list[Book]:
 
 async def proof(tx: Tx) -> Proof:
     """Every hash made again, and what the invariants of the ledger find."""
-    await tx.be_patient(PATIENCE_SECONDS)
+    return await _proof(tx, [ACCOUNTS, *(FIRST_OF.format(name) for name in INVARIANTS)], PATIENCE_SECONDS)
+
+
+async def own_proof(tx: Tx) -> Proof:
+    """The chain of the entries that are seen, and their balances; the other legs are not seen."""
+    return await _proof(tx, [FIRST_OF.format(INVARIANTS[0])], OWN_PATIENCE_SECONDS)
+
+
+async def used(tx: Tx) -> dict[str, tuple[int, int]]:
+    """By currency: what the ledger took for use, and what the metered seconds cost."""
+    return {row["currency"]: (row["ledger"], row["rated"]) for row in await tx.rows(USED)}
+
+
+async def used_otherwise(tx: Tx) -> dict[str, list[Problem]]:
+    """Meters that were charged something else than their seconds cost, and postings that are not their usage."""
+    found: dict[str, list[Problem]] = {}
+    for row in await tx.rows(USED_OTHERWISE, MAX_PROBLEMS):
+        found.setdefault(row["currency"], []).append(Problem(row["subject"], row["problem"]))
+    return found
+
+
+async def _proof(tx: Tx, others: list[str], patience_seconds: int) -> Proof:
+    await tx.be_patient(patience_seconds)
     await tx.value(WORK_MEMORY)
     rows = await tx.rows(CHAIN, MAX_PROBLEMS)
     problems = [_changed(row) for row in rows if row["transaction_id"] is not None]
     count = int(rows[0]["broken"])
-    for name in INVARIANTS:
-        found = await tx.rows(FIRST_OF.format(name), MAX_PROBLEMS)
+    for statement in others:
+        found = await tx.rows(statement, MAX_PROBLEMS)
         problems += [Problem(row["subject"], row["problem"]) for row in found]
         count += len(found)
     anchored = await anchors.flaws(tx)

@@ -1,9 +1,9 @@
-"""Statements and invoices: commands of `gpuaas billing`."""
+"""Statements, invoices and the proof of the books: commands of `gpuaas billing`."""
 
 from typing import Any
 from uuid import UUID
 
-from gpuaas.client import invoices
+from gpuaas.client import billing, invoices
 from gpuaas.client.api import decode
 from gpuaas.contracts.http.invoices import (
     InvoiceListQuery,
@@ -17,6 +17,7 @@ from gpuaas.contracts.http.invoices import (
 from gpuaas.kit.money import DEFAULT_CURRENCY, format_micros
 from gpuaas.processes.cli import names
 from gpuaas.processes.cli.commands.audit import instant
+from gpuaas.processes.cli.commands.ops_books import proven, require
 from gpuaas.processes.cli.declare import ALL, LIMIT, ORG, Argument, Group
 from gpuaas.processes.cli.failures import UsageError
 from gpuaas.processes.cli.output import Column
@@ -135,6 +136,24 @@ def invoice_download(run: Run, *, invoice: str, org: str | None, pdf: bool, csv:
     org_id = names.org(run, org)
     download = invoices.invoice_download_pdf if pdf else invoices.invoice_download_csv
     save(run, download(org_id, _id(run, org_id, invoice)), to_file)
+
+
+@GROUP.command(
+    "proof",
+    ORG,
+    summary="Prove your own books: what was paid, used and held agrees, and no entry was changed.",
+    about="Ends with 1, and names what differs, if something does.",
+)
+def proof_get(run: Run, *, org: str | None) -> None:
+    call = billing.proof_get(names.org(run, org))
+    body = run.api.send_raw(call)
+    found = decode(call, body)
+    if run.out.json:
+        run.out.raw(body)
+    else:
+        proven(run, found)
+        run.out.note(f"{found.entries} entries were checked.")
+    require(found)
 
 
 def _one_form(*, pdf: bool, csv: bool) -> bool:
