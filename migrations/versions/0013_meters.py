@@ -1,4 +1,4 @@
-"""meters: see sql/0013_meters.up.sql."""
+"""meters: see sql/0013_meters*.up.sql: metering, and what must hold between allocations and their money."""
 
 from gpuaas.infra.postgres.migrate import apply
 
@@ -8,6 +8,7 @@ down_revision = "0012"
 
 def upgrade() -> None:
     apply("0013_meters.up.sql")
+    apply("0013_meters.allocations.up.sql")
 
 
 def downgrade() -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
+from tests.every.billing_world import put_money
 from tests.every.fleet_world import put_sku
 from tests.every.world import Setting
 
@@ -42,6 +43,9 @@ async def put_allocation(s: Setting, *, state: str = "active", held: bool = True
     await s.put("allocations", **(row | more))
     if held:
         await _put_held(s, allocation_id, sku_id, ended=state in ENDED)
+    if state == "active":
+        await put_deposit(s, allocation_id)
+        await put_meter_of(s, allocation_id)
     await s.put(
         "allocation_timeline",
         id=new_id(),
@@ -52,6 +56,26 @@ async def put_allocation(s: Setting, *, state: str = "active", held: bool = True
         correlation_id="example",
     )
     return allocation_id
+
+
+async def put_deposit(s: Setting, allocation_id: UUID) -> None:
+    await put_money(s)
+    await s.sql.fetchval(
+        "SELECT id FROM ledger_hold_take($1, $2, $3, 'USD', 1000000, $4, 'example', now() + interval '1 hour')",
+        new_id(),
+        f"allocation:{allocation_id}",
+        s.org_id,
+        allocation_id,
+    )
+
+
+async def put_meter_of(s: Setting, allocation_id: UUID) -> None:
+    await s.sql.fetchval(
+        "SELECT m.id FROM allocations a JOIN sku_prices p ON p.id = a.price_id, LATERAL meter_open(uuidv7(), a.org_id, "
+        "a.project_id, a.id, a.sku_id, a.gpu_count, p.id, p.micros_per_gpu_hour * a.gpu_count, p.currency, 'example', "
+        "NULL, now()) AS m WHERE a.id = $1",
+        allocation_id,
+    )
 
 
 async def _put_held(s: Setting, allocation_id: UUID, sku_id: UUID, *, ended: bool) -> None:

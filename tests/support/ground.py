@@ -20,6 +20,7 @@ from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations import store as allocation_store
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.placement import service as placement
+from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.allocations.watching.service import Watchers
 from gpuaas.domains.inventory import service as inventory
@@ -232,6 +233,15 @@ class Ground:
         """As the owner, through the API."""
         body = {"sku_id": str(self.sku_id), "ssh_keys": [SSH_KEY], **wanted}
         return await self.fleet.city.ask(self.owner, "POST", f"/projects/{self.project_id}/allocations", body)
+
+    async def estimate(self, **wanted: Any) -> Any:
+        query = {"sku_id": str(self.sku_id), **wanted}
+        path = f"/projects/{self.project_id}/allocation-estimate"
+        return found(await self.fleet.city.ask(self.owner, "GET", path, **query), 200)
+
+    async def serve(self) -> list[UUID]:
+        """The queue, once."""
+        return await queue.queue_serve(self.db, self.fleet.city.policy)
 
     async def say(self, method: str, path: str = "", body: Any = None, **query: Any) -> httpx.Response:
         """As the owner, about the project's allocations."""

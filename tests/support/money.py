@@ -41,6 +41,16 @@ async def given_by_sql(sql: Any, org_id: UUID | str, micros: int = PLENTY) -> No
     await sql.fetchval(_BY_SQL, new_id().hex, UUID(str(org_id)), micros)
 
 
+async def backdated(sql: Any, subject_id: UUID, seconds: int) -> None:
+    """Let a meter that was not billed yet have begun so much earlier: past the product, which has no way to do that."""
+    await sql.execute(
+        "UPDATE meters SET opened_at = opened_at - make_interval(secs => $2), "
+        "billed_until = billed_until - make_interval(secs => $2) WHERE subject_id = $1 AND billed_number = 0",
+        subject_id,
+        seconds,
+    )
+
+
 async def taken(db: Database, org_id: UUID | str, *, leaves: int = 0) -> None:
     """All it could spend but so much."""
     org = OrgId(UUID(str(org_id)))

@@ -3,6 +3,16 @@
 from gpuaas.contracts.policy_key import PolicyKey, Stricter, by_platform, number, of_platform
 
 BILLING_KEYS: tuple[PolicyKey, ...] = (
+    by_platform(
+        number(
+            "billing.hold_minutes",
+            60,
+            (0, 43_200),
+            "minutes",
+            Stricter.HIGHER,
+            "How many minutes of its price are set aside for an allocation from its request to its end.",
+        )
+    ),
     of_platform(
         number(
             "billing.window_seconds",

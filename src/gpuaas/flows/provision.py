@@ -1,10 +1,10 @@
 """allocation.provision: from reserved slots to GPUs that are proven usable.
 
-    reserve → (the money's hold comes here, with billing) → lease → account → prove → activate
+    reserve → hold → lease → account → prove → activate
 
 Nothing is active, and nothing charged, before exactly these GPUs have passed a health check. Whatever fails, is killed
-or is cancelled on the way: the account goes, what it could have touched is cleaned, the lease goes, the slots are free
-or in quarantine, and the allocation says why."""
+or is cancelled on the way: the account goes, what it could have touched is cleaned, the lease goes, the deposit goes
+back, the slots are free or in quarantine, and the allocation says why."""
 
 from datetime import timedelta
 
@@ -25,6 +25,7 @@ from gpuaas.contracts.tasks.topology import HostHealth
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.connections.service import accounts_keep
 from gpuaas.domains.allocations.models import Account, Allocation, Hold, Proof, login_of
+from gpuaas.domains.allocations.money import service as money
 from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.health import judgement
@@ -34,6 +35,7 @@ from gpuaas.flows import cleaning
 from gpuaas.flows.nodes import ask, asked_for, asked_nodes, forget, refused_by
 from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait, nothing
 from gpuaas.infra.sealing import FieldSealer
+from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import NodeId
 from gpuaas.ports.policy import PolicyReader
 
@@ -79,6 +81,23 @@ async def unreserve(scene: Scene) -> None:
     if allocation.state is AllocationState.PROVISIONING:
         code = scene.run.error_code or "failed"
         await allocations.allocation_fail(scene.tx, allocation, code=code, reason=cleaning.told(scene.run))
+
+
+# hold ----------------------------------------------------------------------------------------------------------------
+async def hold(scene: Scene) -> None:
+    """Set money aside before anything is done on a node for it."""
+    allocation, _ = await _read(scene)
+    policy = scene.parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
+    try:
+        await money.deposit_take(scene.tx, policy, allocation)
+    except Conflict as refused:
+        raise StepFailed(refused.code, refused.message) from refused
+
+
+async def unhold(scene: Scene) -> None:
+    allocation, _ = await _read(scene)
+    if allocation.state is not AllocationState.ACTIVE:
+        await money.deposit_void(scene.tx, allocation)
 
 
 # lease ---------------------------------------------------------------------------------------------------------------
@@ -231,9 +250,10 @@ async def _read(scene: Scene) -> tuple[Allocation, list[Hold]]:
 
 PROVISION = Flow(
     kind=FlowKind.ALLOCATION_PROVISION,
-    version=1,
+    version=2,
     steps=(
         Step("reserve", reserve, unreserve, MINUTE, attempts=3, undo_deadline=2 * MINUTE),
+        Step("hold", hold, unhold, MINUTE, undo_deadline=2 * MINUTE),
         Step("lease", lease, unlease, 2 * MINUTE, undo_deadline=14 * MINUTE),
         Step("account", account, unaccount, 3 * MINUTE, undo_deadline=6 * MINUTE),
         Step("prove", prove, unprove, 6 * MINUTE, undo_deadline=2 * MINUTE),

@@ -1,6 +1,9 @@
 """allocation.release: from the word to give back to slots that are proven clean.
 
-    revoke → (the money's last seconds come here, with billing) → clean → unlease → finish
+    settle → revoke → clean → unlease → finish
+
+Charging ended with the word: the first step posts the last seconds and gives the deposit back, whatever becomes of the
+nodes.
 
 `released` only when its nodes have said that nothing of it is left, and every GPU is clean with evidence or in
 quarantine. A node that was removed says nothing: its GPUs are in quarantine, and no certificate speaks of them. No step
@@ -15,6 +18,7 @@ from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.contracts.http.nodes import NodeState
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.models import Allocation, Hold
+from gpuaas.domains.allocations.money import service as money
 from gpuaas.domains.allocations.states import HoldState
 from gpuaas.domains.nodes.health import service as health
 from gpuaas.domains.nodes.registry import service as registry
@@ -23,6 +27,11 @@ from gpuaas.flows.story import Flow, Scene, Step, StepFailed, Wait
 from gpuaas.ports.policy import PolicyReader
 
 MINUTE = timedelta(minutes=1)
+
+
+async def settle(scene: Scene) -> None:
+    allocation, _ = await _read(scene)
+    await money.settle(scene.tx, allocation)
 
 
 async def revoke(scene: Scene) -> Wait | None:
@@ -87,8 +96,9 @@ async def _read(scene: Scene) -> tuple[Allocation, list[Hold]]:
 
 RELEASE = Flow(
     kind=FlowKind.ALLOCATION_RELEASE,
-    version=1,
+    version=2,
     steps=(
+        Step("settle", settle, None, MINUTE),
         Step("revoke", revoke, None, 8 * MINUTE),
         Step("clean", clean, None, 24 * MINUTE),
         Step("unlease", unlease, None, 4 * MINUTE),

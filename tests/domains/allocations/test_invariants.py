@@ -15,6 +15,11 @@ from tests.support.servers import DatabaseUrls
 BROKEN: dict[str, tuple[str, str]] = {
     "invariant_04_one_holder": ("active", "UPDATE slots SET held = NOT held WHERE id IN ({slots})"),
     "invariant_05_live_have_holds": ("active", "DELETE FROM slot_holds WHERE allocation_id = '{a}'"),
+    "invariant_05_deposits_of_live": (
+        "active",
+        "UPDATE allocations SET state = 'release_failed' WHERE id = '{a}'",
+    ),
+    "invariant_07_active_is_metered": ("active", "DELETE FROM meters WHERE subject_id = '{a}'"),
     "invariant_06_active_is_proven": (
         "active",
         "UPDATE allocation_proofs SET passed = false WHERE allocation_id = '{a}'",
@@ -72,6 +77,6 @@ async def test_each_invariant_of_allocations_is_told_when_it_breaks(superuser: A
 async def test_every_invariant_of_allocations_and_flows_is_broken_above(superuser: Any) -> None:
     mine = await superuser.fetch(
         "SELECT viewname FROM pg_views WHERE viewname ~ '^invariant_(04|05|06|09|10|13|21)_' "
-        "OR viewname IN ('invariant_14_flows_move', 'invariant_14_allocations_move')"
+        "OR viewname IN ('invariant_14_flows_move', 'invariant_14_allocations_move', 'invariant_07_active_is_metered')"
     )
     assert {row["viewname"] for row in mine} == set(BROKEN)

@@ -49,7 +49,7 @@ async def test_asked_for_it_is_reserved_at_once_and_active_when_proven(ground: G
 
     timeline = found(await ground.say("GET", f"/{made['id']}/timeline"), 200)
     told = [moment["phase"] for moment in timeline["moments"] if moment["source"] == "control"]
-    assert told == ["reserved", "leased", "account", "proven", "active"]
+    assert told == ["reserved", "held", "leased", "account", "proven", "active"]
     assert any(moment["phase"].startswith("node.health") for moment in timeline["moments"])
     assert all(moment["seconds"] is not None for moment in timeline["moments"][:-1])
 

@@ -169,6 +169,19 @@ class AllocationView(Response, frozen=True, kw_only=True):
     release_reason: str
     ended_at: datetime | None
     failure: Failure | None
+    cost_micros: int
+    """So far, to the second, whether it is posted yet or not."""
+    usable_seconds: int
+    """For how long it was usable: what it is charged for."""
+    held_micros: int
+    """Set aside of the organisation's balance for as long as it lives."""
+    charging: bool
+    """It is charged for now: not before its GPUs are proven usable, nor while it is out of order."""
+    not_charged_since: datetime | None
+    """Since when it is out of order or stopped, and costs nothing."""
+    not_charged_reason: str
+    runway_seconds: int | None
+    """For how long the organisation's balance lasts with all that runs; None: nothing of it is charged for."""
     version: int
 
 
@@ -215,6 +228,16 @@ class EstimateView(Response, frozen=True, kw_only=True):
     micros_per_hour: int
     micros_for_lease: int
     lease_hours: int
+    hold_micros: int
+    """What would be set aside of the balance for as long as it lives."""
+    hold_minutes: int
+    """How many minutes of its price that is."""
+    available_micros: int
+    """What can be spent now."""
+    affordable: bool
+    """What can be spent covers what would be set aside."""
+    runway_seconds: int | None
+    """For how long the balance would last with it; None: it costs nothing."""
     fits_now: bool
     summary: str
     """What would be reserved, or why nothing fits and what would help."""

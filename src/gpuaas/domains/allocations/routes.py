@@ -14,6 +14,7 @@ from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.allocations import service
 from gpuaas.domains.allocations.models import Wanted
+from gpuaas.domains.allocations.money.service import money_of
 from gpuaas.domains.allocations.requests import service as requests
 from gpuaas.domains.allocations.views import view
 from gpuaas.infra.http.context import PlatformContext, ProjectContext
@@ -34,7 +35,8 @@ async def allocation_list(cx: ProjectContext, query: AllocationQuery) -> Page[Al
     rows = await service.allocation_list(
         cx.tx, cx.project_id, _wanted(query), before=before(cx, query), limit=query.limit + 1
     )
-    return page(cx, query, rows, view)
+    money = await money_of(cx.tx, rows)
+    return page(cx, query, rows, lambda row: view(row, money[row.id]))
 
 
 @operation("GET", _ONE, permission=P.ALLOCATIONS_READ, lane=Lane.DEFAULT, tag="allocations", errors=_KNOWN)
@@ -57,7 +59,7 @@ async def allocation_renew(cx: ProjectContext, allocation_id: AllocationId, want
 
     It cannot last beyond `ends_at`."""
     await requests.allocation_extend(cx, allocation_id, hours=wanted.lease_hours)
-    return view(await service.allocation_show(cx.tx, allocation_id))
+    return await requests.allocation_view(cx.tx, allocation_id)
 
 
 @operation(
@@ -79,7 +81,7 @@ async def allocation_release(
     await service.require_in(cx.tx, cx.project_id, allocation_id)
     by = cx.actor.email or cx.actor.name
     await service.allocation_release(cx.tx, allocation_id, by=by, reason=wanted.reason or "given back")
-    return view(await service.allocation_show(cx.tx, allocation_id))
+    return await requests.allocation_view(cx.tx, allocation_id)
 
 
 @operation("GET", "/allocations", permission=P.PLATFORM_READ, lane=Lane.DEFAULT, tag="allocations")
@@ -94,7 +96,8 @@ async def allocation_platform_list(cx: PlatformContext, query: PlatformAllocatio
         node_id=query.node_id,
     )
     rows = await service.allocation_list_all(cx.tx, wanted, before=before(cx, query), limit=query.limit + 1)
-    return page(cx, query, rows, view)
+    money = await money_of(cx.tx, rows)
+    return page(cx, query, rows, lambda row: view(row, money[row.id]))
 
 
 @operation(
@@ -116,7 +119,7 @@ async def allocation_force_release(
     by = cx.actor.email or cx.actor.name
     released = await service.allocation_force_release(cx.tx, cx.policy, allocation_id, by=by, reason=wanted.reason)
     cx.org_id_or_none = released.org_id  # its people read in their audit log who ended it
-    return view(await service.allocation_show(cx.tx, allocation_id))
+    return await requests.allocation_view(cx.tx, allocation_id)
 
 
 def _wanted(query: AllocationQuery) -> Wanted:

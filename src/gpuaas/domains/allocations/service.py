@@ -20,6 +20,7 @@ from gpuaas.contracts.events.allocations import (
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.domains.allocations import store
 from gpuaas.domains.allocations.models import Allocation, Hold, Placed, Proof
+from gpuaas.domains.allocations.money import service as money
 from gpuaas.domains.allocations.states import H, HoldState, S
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.nodes.health import service as health
@@ -84,6 +85,7 @@ async def allocation_activate(tx: Tx, allocation: Allocation, *, lifetime_second
     """Its GPUs are proven usable: from now on it is its tenant's, and charged."""
     await store.move(tx, allocation.id, to=S.ACTIVE)
     allocation = await store.active(tx, allocation.id, lifetime_seconds=lifetime_seconds)
+    await money.meter_begin(tx, allocation)
     await timeline_add(tx, allocation, "active", "the GPUs are proven usable")
     assert allocation.active_at is not None  # noqa: S101 # written by the statement before
     tx.emit(
@@ -95,7 +97,8 @@ async def allocation_activate(tx: Tx, allocation: Allocation, *, lifetime_second
 
 
 async def allocation_fail(tx: Tx, allocation: Allocation, *, code: str, reason: str) -> Allocation:
-    """It will not become active. What it held has been given back before, or it held nothing."""
+    """It will not become active. What it held has been given back before, or it held nothing; so is its deposit."""
+    await money.deposit_void(tx, allocation)
     await store.failed(tx, allocation.id, code=code, reason=reason)
     allocation = await store.move(tx, allocation.id, to=S.FAILED)
     await timeline_add(tx, allocation, "failed", reason)
@@ -120,6 +123,7 @@ async def allocation_renew(tx: Tx, allocation_id: UUID, *, seconds: int | None) 
             Code.ALLOCATION_LIFETIME,
             f"It lasts until {allocation.ends_at:%Y-%m-%d %H:%M} UTC, as long as the policy allows.",
         )
+    await money.deposit_extend(tx, renewed)
     await timeline_add(tx, renewed, "renewed", f"until {renewed.expires_at:%Y-%m-%d %H:%M} UTC")
     if allocation.reclaim_at is not None:
         tx.emit(
@@ -153,6 +157,7 @@ async def release_for(tx: Tx, allocation: Allocation, *, reason: str, by: str, f
     nothing more to do."""
     await store.move(tx, allocation.id, to=S.RELEASING, due_seconds=RELEASING_SECONDS)
     allocation = await store.ask_release(tx, allocation.id, reason=reason, by=by, forced=forced)
+    await money.meter_end(tx, allocation)
     return await _release(tx, allocation)
 
 
@@ -263,8 +268,9 @@ async def allocation_released(tx: Tx, allocation: Allocation) -> Allocation:
 
 async def release_failed(tx: Tx, policy: PolicyReader, allocation: Allocation, *, reason: str) -> Allocation:
     """It cannot be proven gone: what it holds stays held, in quarantine, until it is; after the last forced attempt its
-    nodes as well."""
+    nodes as well. That is the operator's worry: its tenant's money is settled."""
     allocation = await store.move(tx, allocation.id, to=S.RELEASE_FAILED)
+    await money.settle(tx, allocation)
     held = await store.holds(tx, allocation.id)
     await holds_rest(tx, allocation.id)
     await quarantine(tx, held, reason=RELEASE_FAILED, detail=f"allocation {allocation.id}: {reason}")

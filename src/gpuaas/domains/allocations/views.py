@@ -15,15 +15,16 @@ from gpuaas.contracts.http.allocations import (
 )
 from gpuaas.domains.allocations.certificates.models import Certificate
 from gpuaas.domains.allocations.models import Account, Shown, ShownGpu
+from gpuaas.domains.allocations.money.models import Money
 from gpuaas.domains.allocations.states import S
 from gpuaas.domains.allocations.timeline.models import Moment
 
 
-def view(found: Shown) -> AllocationView:
-    return AllocationView(**fields(found))
+def view(found: Shown, money: Money) -> AllocationView:
+    return AllocationView(**fields(found, money))
 
 
-def fields(found: Shown) -> dict[str, Any]:
+def fields(found: Shown, money: Money) -> dict[str, Any]:
     failure = Failure(code=found.failure_code, reason=found.failure) if found.failure_code else None
     return {
         "id": found.id,
@@ -57,6 +58,13 @@ def fields(found: Shown) -> dict[str, Any]:
         "release_reason": found.release_reason,
         "ended_at": found.ended_at,
         "failure": failure,
+        "cost_micros": money.cost_micros,
+        "usable_seconds": money.usable_seconds,
+        "held_micros": money.held_micros,
+        "charging": money.charging,
+        "not_charged_since": money.paused_since,
+        "not_charged_reason": money.paused_reason,
+        "runway_seconds": money.runway_seconds,
         "version": found.version,
     }
 

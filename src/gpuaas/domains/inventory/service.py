@@ -21,6 +21,7 @@ MOST_AHEAD = timedelta(days=3650)
 
 sku_get = store.get
 skus = store.list_all
+price_get = store.price
 price_list = store.prices
 prices_now = store.prices_now
 slots_of = store.slots_of

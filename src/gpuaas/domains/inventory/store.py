@@ -36,6 +36,7 @@ SET_PRICE = """
 INSERT INTO sku_prices (id, sku_id, currency, micros_per_gpu_hour, valid_from, set_by)
 SELECT $1, $2, $3, $4, coalesce($5, now()), $6 WHERE coalesce($5, now()) >= now() RETURNING *
 """
+PRICE = "SELECT * FROM sku_prices WHERE id = $1"
 PRICES = "SELECT * FROM sku_prices WHERE sku_id = $1 AND id > $2 ORDER BY id LIMIT $3"
 PRICES_NOW = """
 SELECT DISTINCT ON (sku_id) * FROM sku_prices WHERE sku_id = ANY($1) AND valid_from <= now()
@@ -125,6 +126,14 @@ async def set_price(
         row = await tx.row(SET_PRICE, new_id(), sku_id, currency, micros, valid_from, set_by)
     if row is None:
         raise Refused(Code.SKU_PRICE_INSTANT_REFUSED, "A price begins now or later, never in the past.")
+    return decode(Price, row)
+
+
+async def price(tx: Tx, price_id: UUID) -> Price:
+    """A version that something was begun with: such a one stays."""
+    row = await tx.row(PRICE, price_id)
+    if row is None:
+        raise Missing(Code.SKU_MISSING, "There is no such price.")
     return decode(Price, row)
 
 

@@ -11,9 +11,7 @@ from gpuaas.contracts.http.allocations import (
     EstimateView,
 )
 from gpuaas.contracts.permissions import P
-from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.requests import service
-from gpuaas.domains.allocations.views import view
 from gpuaas.infra.http.context import ProjectContext
 from gpuaas.infra.http.operation import Lane, operation
 
@@ -41,6 +39,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
         Code.BUDGET_SPENT,
         Code.CAPACITY_MISSING,
         Code.QUOTA_EXCEEDED,
+        Code.BALANCE_TOO_LOW,
         Code.SSH_KEY_REQUIRED,
         Code.SSH_KEY_MISSING,
         Code.SSH_KEY_INVALID,
@@ -50,7 +49,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
 async def allocation_create(cx: ProjectContext, wanted: AllocationCreate) -> AllocationView:
     """Ask for GPUs. They are reserved at once, or the request is queued or refused; active once proven usable."""
     made = await service.allocation_request(cx, wanted)
-    return view(await allocations.allocation_show(cx.tx, made.id))
+    return await service.allocation_view(cx.tx, made.id)
 
 
 @operation(

@@ -11,6 +11,7 @@ from gpuaas.contracts.http.allocations import (
     AllocationCreate,
     AllocationDetail,
     AllocationState,
+    AllocationView,
     EstimateView,
     IfFull,
     Isolation,
@@ -20,12 +21,13 @@ from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.certificates import service as certificates
 from gpuaas.domains.allocations.connections.service import accounts_of
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
+from gpuaas.domains.allocations.money import service as money
 from gpuaas.domains.allocations.placement import service as placement
 from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.domains.allocations.quotas import service as quotas
 from gpuaas.domains.allocations.requests.rules import check_ask, lease_seconds
 from gpuaas.domains.allocations.timeline.service import timeline_add
-from gpuaas.domains.allocations.views import connection_view, fields, gpu_view
+from gpuaas.domains.allocations.views import connection_view, fields, gpu_view, view
 from gpuaas.domains.billing.budgets import service as budgets
 from gpuaas.domains.billing.standing import service as standing
 from gpuaas.domains.identity.ssh_keys import service as ssh_keys
@@ -69,6 +71,7 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     await quotas.quota_check(
         tx, where.policy, where.org_id, where.project_id, sku, wanted.gpu_count * wanted.node_count
     )
+    await money.require(tx, where.policy, where.org_id, where.project_id, price, wanted.gpu_count * wanted.node_count)
     waiting = await queue.somebody_waits(tx, sku.id)
     allocation_id = AllocationId(new_id())
     allocation = await allocations.allocation_insert(
@@ -114,6 +117,11 @@ async def allocation_extend(where: Where, allocation_id: AllocationId, *, hours:
     return await allocations.allocation_renew(where.tx, allocation.id, seconds=seconds)
 
 
+async def allocation_view(tx: Tx, allocation_id: AllocationId) -> AllocationView:
+    shown = await allocations.allocation_show(tx, allocation_id)
+    return view(shown, await money.money_of_one(tx, shown))
+
+
 async def allocation_detail(where: Where, sealer: FieldSealer, allocation_id: AllocationId) -> AllocationDetail:
     """All there is to see of one. How to log in is for those who may use it, not for everybody who may look."""
     tx = where.tx
@@ -124,8 +132,9 @@ async def allocation_detail(where: Where, sealer: FieldSealer, allocation_id: Al
     usable = allocation.state is AllocationState.ACTIVE and may_use
     accounts = await accounts_of(tx, sealer, allocation) if usable else []
     waits = allocation.state is AllocationState.REQUESTED
+    shown = await allocations.allocation_show(tx, allocation_id)
     return AllocationDetail(
-        **fields(await allocations.allocation_show(tx, allocation_id)),
+        **fields(shown, await money.money_of_one(tx, shown)),
         gpus=[gpu_view(gpu) for gpu in gpus],
         connections=[connection_view(account, names.get(account.node_id, "")) for account in accounts],
         queue=await queue.place_of(tx, where.policy, allocation) if waits else None,
@@ -141,7 +150,7 @@ async def allocation_estimate(where: Where, wanted: AllocationAsk) -> EstimateVi
     waiting = await queue.somebody_waits(where.tx, sku.id)
     choice = await placement.whether(where.tx, ask, lease_seconds=alive)
     gpus, hours = wanted.gpu_count * wanted.node_count, _lease(where, wanted) // _HOUR
-    per_hour = price.micros_per_gpu_hour * gpus
+    offer = await money.offer(where.tx, where.policy, where.org_id, where.project_id, price, gpus)
     fits = choice is not None and not waiting
     if choice is not None:
         summary = choice.summary if not waiting else f"Others wait for {sku.name}: this would be queued."
@@ -149,9 +158,14 @@ async def allocation_estimate(where: Where, wanted: AllocationAsk) -> EstimateVi
         summary = (await placement.why_not(where.tx, ask, lease_seconds=alive)).summary
     return EstimateView(
         currency=price.currency,
-        micros_per_hour=per_hour,
-        micros_for_lease=per_hour * hours,
+        micros_per_hour=offer.micros_per_hour,
+        micros_for_lease=offer.micros_per_hour * hours,
         lease_hours=hours,
+        hold_micros=offer.hold_micros,
+        hold_minutes=offer.hold_minutes,
+        available_micros=offer.available_micros,
+        affordable=offer.hold_micros <= max(offer.available_micros, 0),
+        runway_seconds=offer.runway_seconds,
         fits_now=fits,
         summary=summary,
         queue=None if fits else await queue.place_at_the_end(where.tx, where.policy, where.org_id, ask),

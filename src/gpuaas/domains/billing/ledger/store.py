@@ -46,7 +46,11 @@ HOLD_CAPTURE = "SELECT * FROM ledger_hold_capture($1, $2, $3, $4, $5, $6, $7, $8
 HOLD_VOID = "SELECT * FROM ledger_hold_void($1)"
 HOLDS_EXPIRE = "SELECT * FROM ledger_holds_expire($1)"
 HOLD = "SELECT * FROM ledger_holds WHERE id = $1"
-HOLD_BY_KEY = "SELECT * FROM ledger_holds WHERE key = $1"
+HOLD_OF_KEY = "SELECT * FROM ledger_holds WHERE key = $1"
+HELD_FOR = """
+SELECT subject_id, sum(amount_micros - captured_micros)::bigint AS micros FROM ledger_holds
+WHERE subject_id = ANY($1) AND state = 'open' AND due_at > clock_timestamp() GROUP BY subject_id
+"""
 HOLDS = """
 SELECT * FROM ledger_holds WHERE org_id = $1 AND id < $2 AND ($3::text IS NULL OR state = $3) ORDER BY id DESC LIMIT $4
 """
@@ -195,8 +199,14 @@ async def hold(tx: Tx, hold_id: MoneyHoldId) -> Hold:
 
 
 async def hold_find(tx: Tx, key: str) -> Hold | None:
-    row = await tx.row(HOLD_BY_KEY, key)
+    """The hold that was taken under a key, whatever became of it."""
+    row = await tx.row(HOLD_OF_KEY, key)
     return None if row is None else decode(Hold, row)
+
+
+async def held_for(tx: Tx, subjects: Sequence[UUID]) -> dict[UUID, int]:
+    """What is set aside for each of these; those without are not in the answer."""
+    return {row["subject_id"]: row["micros"] for row in await tx.rows(HELD_FOR, list(subjects))}
 
 
 async def holds(tx: Tx, org_id: OrgId, *, before: UUID, state: MoneyHoldState | None, limit: int) -> list[Hold]:

@@ -58,9 +58,22 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     closed_at: datetime | None
 
 
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """The same of one of many, with why it stands still, if it does."""
+
+    subject_id: UUID
+    seconds: int
+    micros: int
+    currency: str
+    closed_at: datetime | None
+    paused_since: datetime | None
+    paused_reason: str
+
+
 class Burn(msgspec.Struct, frozen=True, kw_only=True):
     """What an organisation's running meters cost an hour, and what they owe that is not posted."""
 
+    org_id: OrgId
     currency: str
     meters: int
     micros_per_hour: int

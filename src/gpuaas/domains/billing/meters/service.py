@@ -4,6 +4,7 @@ Always holds: a subject has one meter, at the price it began with; each verb may
 nothing then; whatever passes ran, died or ran twice, what was posted of a meter is what it owes for the seconds it was
 usable. Instants are the database's."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -17,6 +18,8 @@ from gpuaas.kit.ids import OrgId
 BATCH = 10_000
 MAX_BATCHES = 1_000
 BY = "system:billing.accrue"
+
+costs = store.costs
 
 
 async def meter_open(tx: Tx, wanted: MeterWanted, *, at: datetime) -> Meter:
@@ -45,6 +48,11 @@ async def meter_settle(tx: Tx, subject_id: UUID) -> Meter | None:
     return await store.settle(tx, subject_id)
 
 
+async def meter_get(tx: Tx, subject_id: UUID) -> Meter | None:
+    found = await store.of_subject(tx, subject_id)
+    return None if found is None else found[0]
+
+
 async def meter_cost(tx: Tx, subject_id: UUID) -> Cost | None:
     """What it has cost so far. None: nothing was proven usable yet, so it costs nothing."""
     found = await store.of_subject(tx, subject_id)
@@ -67,7 +75,12 @@ async def meter_cost(tx: Tx, subject_id: UUID) -> Cost | None:
 
 async def burn(tx: Tx, org_id: OrgId) -> list[Burn]:
     """What the organisation's meters cost, by currency."""
-    return await store.burn(tx, org_id)
+    return await store.burn(tx, [org_id])
+
+
+async def burn_of(tx: Tx, orgs: Sequence[OrgId]) -> list[Burn]:
+    """The same of several."""
+    return await store.burn(tx, orgs)
 
 
 async def accrue(db: Database, *, window_seconds: int, batch: int = BATCH) -> int:

@@ -1,9 +1,10 @@
 """SQL of meters. The database's functions write; what they do is in 0013_meters."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from gpuaas.domains.billing.meters.models import Burn, Meter, MeterWanted, Passed
+from gpuaas.domains.billing.meters.models import Burn, Meter, MeterWanted, Passed, Running
 from gpuaas.domains.billing.meters.rating import Span
 from gpuaas.infra.postgres.tx import Tx, decode, decode_all
 from gpuaas.kit import log
@@ -15,12 +16,22 @@ RESUME = "SELECT * FROM meter_resume($1, $2)"
 CLOSE = "SELECT * FROM meter_close($1, $2, $3)"
 SETTLE = "SELECT * FROM usage_settle($1, $2, $3)"
 OF_SUBJECT = "SELECT m.*, clock_timestamp() AS now_at FROM meters m WHERE m.subject_id = $1"
+COSTS = """
+SELECT m.subject_id, u.seconds, meter_owed(m.micros_per_hour, u.seconds) AS micros, m.currency, m.closed_at,
+       p.from_at AS paused_since, coalesce(p.reason, '') AS paused_reason
+FROM meters m
+CROSS JOIN LATERAL (SELECT coalesce(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS n
+CROSS JOIN LATERAL (
+    SELECT meter_seconds(m.opened_at, n.until_at, meter_lost(m.id, m.opened_at, n.until_at)) AS seconds) AS u
+LEFT JOIN meter_pauses p ON p.meter_id = m.id AND p.until_at IS NULL AND m.closed_at IS NULL
+WHERE m.subject_id = ANY($1)
+"""
 PAUSES = "SELECT from_at, until_at FROM meter_pauses WHERE meter_id = $1 ORDER BY from_at"
 ACCRUE = """
 SELECT * FROM usage_accrue($1, $2, $3, date_bin(make_interval(secs => $4), clock_timestamp(), 'epoch'), $5, $6)
 """
 BURN = """
-SELECT m.currency, count(*) AS meters,
+SELECT m.org_id, m.currency, count(*) AS meters,
        coalesce(sum(m.micros_per_hour) FILTER (WHERE m.closed_at IS NULL AND NOT EXISTS (
            SELECT FROM meter_pauses p WHERE p.meter_id = m.id AND p.until_at IS NULL)), 0)::bigint AS micros_per_hour,
        sum(meter_owed(m.micros_per_hour,
@@ -28,7 +39,7 @@ SELECT m.currency, count(*) AS meters,
            - m.billed_micros)::bigint AS unposted_micros
 FROM meters m
 CROSS JOIN LATERAL (SELECT coalesce(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS u
-WHERE m.org_id = $1 AND m.settled_at IS NULL GROUP BY m.currency ORDER BY m.currency
+WHERE m.org_id = ANY($1) AND m.settled_at IS NULL GROUP BY m.org_id, m.currency ORDER BY m.org_id, m.currency
 """
 
 
@@ -78,6 +89,10 @@ async def of_subject(tx: Tx, subject_id: UUID) -> tuple[Meter, datetime] | None:
     return Meter(**found), now
 
 
+async def costs(tx: Tx, subjects: Sequence[UUID]) -> dict[UUID, Running]:
+    return {found.subject_id: found for found in decode_all(Running, await tx.rows(COSTS, list(subjects)))}
+
+
 async def pauses(tx: Tx, meter_id: UUID) -> list[Span]:
     return decode_all(Span, await tx.rows(PAUSES, meter_id))
 
@@ -89,8 +104,8 @@ async def accrue(tx: Tx, after: tuple[UUID, UUID], *, limit: int, window_seconds
     return decode(Passed, row)
 
 
-async def burn(tx: Tx, org_id: OrgId) -> list[Burn]:
-    return decode_all(Burn, await tx.rows(BURN, org_id))
+async def burn(tx: Tx, orgs: Sequence[OrgId]) -> list[Burn]:
+    return decode_all(Burn, await tx.rows(BURN, list(orgs)))
 
 
 async def _one(tx: Tx, sql: str, *args: object) -> Meter | None:

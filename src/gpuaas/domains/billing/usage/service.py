@@ -1,6 +1,6 @@
 """The verbs of usage: summed up, exported; and for how long the balance lasts."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -79,13 +79,24 @@ async def runways(tx: Tx, org_id: OrgId) -> list[RunwayView]:
     ]
 
 
+async def runways_of(tx: Tx, orgs: Sequence[OrgId]) -> dict[tuple[OrgId, str], int | None]:
+    """For how long the balance of each lasts, in each currency in which something of it runs."""
+    return {
+        (burn.org_id, burn.currency): (await _runway(tx, burn.org_id, burn.currency, burn)).runway_seconds
+        for burn in await meters.burn_of(tx, orgs)
+    }
+
+
+def bounded(seconds: int | None) -> int | None:
+    return None if seconds is None else min(seconds, FARTHEST_SECONDS)
+
+
 async def _runway(tx: Tx, org_id: OrgId, currency: str, burn: Burn | None) -> RunwayView:
     """What is set aside counts: it is set aside for what runs."""
     balance = await ledger.balance_at(tx, org_id, currency=currency)
     unposted = 0 if burn is None else burn.unposted_micros
     per_hour = 0 if burn is None else burn.micros_per_hour
-    seconds = lasts_seconds(balance.balance_micros - balance.floor_micros - unposted, per_hour)
-    seconds = None if seconds is None else min(seconds, FARTHEST_SECONDS)
+    seconds = bounded(lasts_seconds(balance.balance_micros - balance.floor_micros - unposted, per_hour))
     return RunwayView(
         currency=currency,
         balance_micros=balance.balance_micros,

@@ -1,0 +1,200 @@
+"""The verbs of an allocation's money: may it be paid for; take and give back its deposit; begin, end and settle its
+meter; what it has cost.
+
+Always holds: nothing is charged before the GPUs were proven usable, nor after the release was asked for, nor after the
+last sign of life of a silent node; a deposit is taken once, and open only while its allocation lives. Whoever calls
+holds the allocation's row; the turn at the organisation's ledger comes after it."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.http.billing import MoneyHoldState
+from gpuaas.domains.allocations.models import Allocation, Shown
+from gpuaas.domains.allocations.money import store
+from gpuaas.domains.allocations.money.deposit import deposit_micros, refusal
+from gpuaas.domains.allocations.money.models import NOTHING, Money, Offer
+from gpuaas.domains.allocations.timeline.service import timeline_add
+from gpuaas.domains.billing.ledger import service as ledger
+from gpuaas.domains.billing.ledger.models import HoldWanted
+from gpuaas.domains.billing.meters import service as meters
+from gpuaas.domains.billing.meters.models import MeterWanted, Running
+from gpuaas.domains.billing.meters.rating import lasts_seconds
+from gpuaas.domains.billing.usage import service as usage
+from gpuaas.domains.inventory import service as inventory
+from gpuaas.domains.inventory.models import Price
+from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
+from gpuaas.kit.errors import Conflict
+from gpuaas.kit.ids import OrgId, ProjectId
+from gpuaas.kit.money import format_micros
+from gpuaas.ports.policy import PolicyReader
+
+MARGIN = timedelta(days=7)
+"""A deposit outlives the lease by so much: it is given back by the release, not by the calendar."""
+_READY = timedelta(hours=1)
+_MAX_REASON = 200
+
+
+def key_of(allocation_id: UUID) -> str:
+    return f"allocation:{allocation_id}"
+
+
+# before it is asked for ----------------------------------------------------------------------------------------------
+async def offer(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: ProjectId, price: Price, gpus: int) -> Offer:
+    """What it would take, and what there is: what is used and not posted yet is spent."""
+    per_hour = price.micros_per_gpu_hour * gpus
+    minutes = policy.number("billing.hold_minutes", org_id, project_id)
+    balance = await ledger.balance_at(tx, org_id, currency=price.currency)
+    burning = [burn for burn in await meters.burn(tx, org_id) if burn.currency == price.currency]
+    unposted = sum(burn.unposted_micros for burn in burning)
+    spendable = balance.balance_micros - balance.floor_micros - unposted
+    return Offer(
+        currency=price.currency,
+        micros_per_hour=per_hour,
+        hold_minutes=minutes,
+        hold_micros=deposit_micros(per_hour, minutes),
+        available_micros=balance.available_micros - unposted,
+        runway_seconds=usage.bounded(lasts_seconds(spendable, per_hour + sum(b.micros_per_hour for b in burning))),
+    )
+
+
+async def require(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: ProjectId, price: Price, gpus: int) -> None:
+    """Refuse what cannot be paid for, before anything is reserved for it."""
+    wanted = await offer(tx, policy, org_id, project_id, price, gpus)
+    if wanted.hold_micros > max(wanted.available_micros, 0):
+        raise _too_low(wanted)
+
+
+def _too_low(wanted: Offer) -> Conflict:
+    return Conflict(
+        Code.BALANCE_TOO_LOW,
+        refusal(
+            needed=wanted.hold_micros,
+            available=wanted.available_micros,
+            minutes=wanted.hold_minutes,
+            micros_per_hour=wanted.micros_per_hour,
+            currency=wanted.currency,
+        ),
+    )
+
+
+# the deposit ---------------------------------------------------------------------------------------------------------
+async def deposit_take(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
+    """Set aside what its first minutes cost; `balance_too_low` if that is not there."""
+    if await ledger.hold_find(tx, key_of(allocation.id)) is not None:
+        return
+    price = await inventory.price_get(tx, allocation.price_id)
+    wanted = await offer(tx, policy, allocation.org_id, allocation.project_id, price, allocation.gpus)
+    if wanted.hold_micros == 0:
+        return
+    if wanted.hold_micros > wanted.available_micros:
+        raise _too_low(wanted)
+    until = clock.now() + _READY + timedelta(seconds=allocation.lease_seconds) + MARGIN
+    await ledger.hold_take(
+        tx,
+        HoldWanted(
+            key=key_of(allocation.id),
+            org_id=allocation.org_id,
+            amount_micros=wanted.hold_micros,
+            until=until,
+            currency=price.currency,
+            subject_id=allocation.id,
+            reason=f"deposit of allocation {allocation.name}",
+        ),
+    )
+    await timeline_add(tx, allocation, "held", f"{format_micros(wanted.hold_micros, price.currency)} are set aside")
+
+
+async def deposit_extend(tx: Tx, allocation: Allocation) -> None:
+    """It lasts longer, and so does its deposit. One that was given back by hand stays so."""
+    known = await ledger.hold_find(tx, key_of(allocation.id))
+    if known is None or known.state is not MoneyHoldState.OPEN or allocation.expires_at is None:
+        return
+    if known.due_at is not None and known.due_at > clock.now():
+        until = allocation.expires_at + MARGIN
+        await ledger.hold_extend(tx, known.id, amount_micros=known.amount_micros, until=until)
+
+
+async def deposit_void(tx: Tx, allocation: Allocation) -> None:
+    """Give it back, if it is still there."""
+    known = await ledger.hold_find(tx, key_of(allocation.id))
+    if known is not None and known.state is MoneyHoldState.OPEN:
+        await ledger.hold_void(tx, known.id)
+
+
+# the meter -----------------------------------------------------------------------------------------------------------
+async def meter_begin(tx: Tx, allocation: Allocation) -> None:
+    """It is charged from the instant at which the last of its GPUs was proven usable."""
+    price = await inventory.price_get(tx, allocation.price_id)
+    wanted = MeterWanted(
+        subject_id=allocation.id,
+        org_id=allocation.org_id,
+        project_id=allocation.project_id,
+        sku_id=allocation.sku_id,
+        gpus=allocation.gpus,
+        price_id=price.id,
+        micros_per_gpu_hour=price.micros_per_gpu_hour,
+        currency=price.currency,
+        asked_by=allocation.requested_by,
+        asked_by_id=allocation.requested_by_id,
+    )
+    proven = await store.proven_at(tx, allocation.id) or allocation.active_at or clock.now()
+    await meters.meter_open(tx, wanted, at=proven)
+
+
+async def meter_end(tx: Tx, allocation: Allocation) -> None:
+    """It was asked to be given back: nothing after that is charged, nor after the last sign of life of its nodes."""
+    asked = allocation.release_requested_at or clock.now()
+    silent = await store.silent_since(tx, allocation.id)
+    if silent is not None and silent < asked:
+        await meters.meter_close(tx, allocation.id, at=silent, reason="the last sign of life of its node")
+    else:
+        await meters.meter_close(tx, allocation.id, at=asked, reason=allocation.release_reason[:_MAX_REASON])
+
+
+async def settle(tx: Tx, allocation: Allocation) -> None:
+    """Post its last seconds and give the deposit back. A second time, or without a meter, nothing happens."""
+    before = await meters.meter_get(tx, allocation.id)
+    if before is not None:
+        await meter_end(tx, allocation)  # its node may have been silent before anybody noticed
+        settled = await meters.meter_settle(tx, allocation.id)
+        if settled is not None and (before.settled_at is None or before.billed_micros != settled.billed_micros):
+            cost = format_micros(settled.billed_micros, settled.currency)
+            await timeline_add(tx, allocation, "settled", f"{cost} for {settled.billed_seconds} usable seconds")
+    await deposit_void(tx, allocation)
+
+
+# as people see it ----------------------------------------------------------------------------------------------------
+async def money_of(tx: Tx, found: Sequence[Shown]) -> dict[UUID, Money]:
+    """Of each of these: what it cost so far, what is set aside, for how long the balance lasts."""
+    ids = [one.id for one in found]
+    costs, held = await meters.costs(tx, ids), await ledger.held_for(tx, ids)
+    lasts = await usage.runways_of(tx, list({one.org_id for one in found}))
+    return {one.id: _money(one, costs, held, lasts) for one in found}
+
+
+def _money(
+    one: Shown,
+    costs: dict[UUID, Running],
+    held: dict[UUID, int],
+    lasts: dict[tuple[OrgId, str], int | None],
+) -> Money:
+    cost = costs.get(one.id)
+    runway = lasts.get((one.org_id, one.currency))
+    if cost is None:
+        return Money(held_micros=held.get(one.id, 0), runway_seconds=runway)
+    return Money(
+        cost_micros=cost.micros,
+        usable_seconds=cost.seconds,
+        held_micros=held.get(one.id, 0),
+        charging=cost.closed_at is None and cost.paused_since is None,
+        paused_since=cost.paused_since,
+        paused_reason=cost.paused_reason,
+        runway_seconds=runway,
+    )
+
+
+async def money_of_one(tx: Tx, one: Shown) -> Money:
+    return (await money_of(tx, [one])).get(one.id, NOTHING)

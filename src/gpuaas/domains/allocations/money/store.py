@@ -1,0 +1,25 @@
+"""SQL of when an allocation was proven usable, and when it was last heard of."""
+
+from datetime import datetime
+from uuid import UUID
+
+from gpuaas.infra.postgres.tx import Tx
+
+# The last of its nodes to pass made it usable.
+PROVEN = "SELECT max(at) FROM allocation_proofs WHERE allocation_id = $1 AND passed"
+# The first of its nodes to fall silent made it unusable, as far as anybody knows.
+SILENT = """
+SELECT min(b.seen_at) FROM slot_holds h JOIN node_heartbeats b ON b.node_id = h.node_id
+WHERE h.allocation_id = $1 AND b.liveness <> 'online'
+"""
+
+
+async def proven_at(tx: Tx, allocation_id: UUID) -> datetime | None:
+    found: datetime | None = await tx.value(PROVEN, allocation_id)
+    return found
+
+
+async def silent_since(tx: Tx, allocation_id: UUID) -> datetime | None:
+    """The last sign of life of a node of it that is silent now; None: none is."""
+    found: datetime | None = await tx.value(SILENT, allocation_id)
+    return found
