@@ -15,7 +15,7 @@ from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.billing.meters.models import Meter
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.infra.postgres.database import Database
-from gpuaas.kit.ids import OrgId, new_id
+from gpuaas.kit.ids import OrgId, SkuId, new_id
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import Ground, ground_of
 from tests.support.money import backdated, given, taken
@@ -232,7 +232,7 @@ async def test_a_release_that_cannot_be_proven_settles_all_the_same(ground: Grou
 async def test_what_costs_nothing_needs_no_money(ground: Ground):
     await taken(ground.db, ground.org_id)
     async with ground.db.transaction(EVERYTHING, "test") as tx:
-        price = await inventory.prices_now(tx, [ground.sku_id])
+        price = await inventory.prices_now(tx, [SkuId(ground.sku_id)])
         free = new_id()
         await tx.run(
             "INSERT INTO sku_prices (id, sku_id, currency, micros_per_gpu_hour, valid_from, set_by) "
@@ -255,5 +255,5 @@ async def test_what_costs_nothing_needs_no_money(ground: Ground):
                 "VALUES ($1, $2, 'USD', $3, now(), 'test')",
                 new_id(),
                 ground.sku_id,
-                price[ground.sku_id].micros_per_gpu_hour,
+                price[SkuId(ground.sku_id)].micros_per_gpu_hour,
             )
