@@ -275,8 +275,9 @@ class Ground:
         """What is on the machines and belongs to no live allocation, and what the invariants say."""
         async with self.db.read(EVERYTHING) as tx:
             live = await tx.rows("SELECT id FROM allocations WHERE state NOT IN ('requested', 'released', 'failed')")
-            views = await tx.rows(  # no relay runs here: events wait
-                "SELECT viewname FROM pg_views WHERE viewname LIKE 'invariant%' AND viewname NOT LIKE 'invariant_11%'"
+            views = await tx.rows(  # no relay runs here, and nobody seals: events and audit rows wait
+                "SELECT viewname FROM pg_views WHERE viewname LIKE 'invariant%' "
+                "AND viewname NOT LIKE 'invariant_11%' AND viewname NOT LIKE 'invariant_19%'"
             )
             broken = [
                 f"{view['viewname']}: {row['subject']} {row['problem']}"

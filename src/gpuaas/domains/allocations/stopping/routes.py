@@ -4,8 +4,8 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.allocations import AllocationStop, AllocationView, StopReason
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.allocations import service as allocations
+from gpuaas.domains.allocations.requests.service import allocation_view
 from gpuaas.domains.allocations.stopping import service
-from gpuaas.domains.allocations.views import view
 from gpuaas.infra.http.context import ProjectContext
 from gpuaas.infra.http.operation import Lane, operation
 from gpuaas.kit.ids import AllocationId
@@ -30,7 +30,7 @@ async def allocation_stop(cx: ProjectContext, allocation_id: AllocationId, wante
     await allocations.require_in(cx.tx, cx.project_id, allocation_id)
     by = cx.actor.email or cx.actor.name
     await service.allocation_stop(cx.tx, allocation_id, reason=StopReason.USER, by=by, note=wanted.reason or "")
-    return view(await allocations.allocation_show(cx.tx, allocation_id))
+    return await allocation_view(cx.tx, allocation_id)
 
 
 @operation(
@@ -47,4 +47,4 @@ async def allocation_start(cx: ProjectContext, allocation_id: AllocationId) -> A
     """Start a stopped allocation again: active once its GPUs are proven usable, with its home as it was."""
     await allocations.require_in(cx.tx, cx.project_id, allocation_id)
     await service.allocation_start(cx.tx, allocation_id, by=cx.actor.email or cx.actor.name)
-    return view(await allocations.allocation_show(cx.tx, allocation_id))
+    return await allocation_view(cx.tx, allocation_id)
