@@ -95,12 +95,21 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.ledger_account_sealed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    NEW.seal := ledger_seal(NEW);
+    RETURN NEW;
+
+END $$;
+
 CREATE FUNCTION public.ledger_account_stays() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND (OLD.id, OLD.org_id, OLD.kind, OLD.currency, OLD.shard)
-                            IS NOT DISTINCT FROM (NEW.id, NEW.org_id, NEW.kind, NEW.currency, NEW.shard) THEN
+    IF TG_OP = 'UPDATE' AND (OLD.id, OLD.org_id, OLD.kind, OLD.currency, OLD.shard, OLD.seal)
+                            IS NOT DISTINCT FROM (NEW.id, NEW.org_id, NEW.kind, NEW.currency, NEW.shard, NEW.seal) THEN
         RETURN NEW;
     END IF;
     RAISE EXCEPTION 'accounts of the ledger stay' USING ERRCODE = 'insufficient_privilege';
@@ -152,6 +161,7 @@ CREATE TABLE public.ledger_accounts (
     shard smallint DEFAULT 0 NOT NULL,
     floor_micros bigint DEFAULT 0 NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
+    seal bytea DEFAULT '\x'::bytea NOT NULL,
     CONSTRAINT ledger_accounts_check CHECK (((kind = 'tenant'::text) = (org_id IS NOT NULL))),
     CONSTRAINT ledger_accounts_check1 CHECK (((org_id IS NULL) OR (shard = 0))),
     CONSTRAINT ledger_accounts_check2 CHECK (((org_id IS NOT NULL) OR (floor_micros = 0))),
@@ -687,6 +697,10 @@ BEGIN
                                              was.subject_id, why, reversed, who, correlation) AS p;
 
 END $$;
+
+CREATE FUNCTION public.ledger_seal(account public.ledger_accounts) RETURNS bytea
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN sha256(convert_to((json_build_array((account).id, (account).org_id, (account).kind, (account).currency, (account).shard))::text, 'UTF8'::name));
 
 CREATE FUNCTION public.ledger_shard() RETURNS smallint
     LANGUAGE plpgsql
@@ -1887,6 +1901,15 @@ UNION ALL
 
 COMMENT ON VIEW public.invariant_04_one_holder IS 'no slot is held by two allocations';
 
+CREATE VIEW public.invariant_05_deposits_of_live WITH (security_invoker='true') AS
+ SELECT ('hold '::text || h.id) AS subject,
+    (((((h.amount_micros - h.captured_micros) || ' micro-units are set aside for allocation '::text) || a.id) || ', which is '::text) || a.state) AS problem
+   FROM (public.ledger_holds h
+     JOIN public.allocations a ON ((a.id = h.subject_id)))
+  WHERE ((h.state = 'open'::text) AND (h.due_at > clock_timestamp()) AND (a.state = ANY (ARRAY['requested'::text, 'released'::text, 'failed'::text, 'release_failed'::text])));
+
+COMMENT ON VIEW public.invariant_05_deposits_of_live IS 'money is set aside only for what lives';
+
 CREATE VIEW public.invariant_05_live_have_holds AS
 SELECT
     NULL::text AS subject,
@@ -1906,6 +1929,20 @@ CREATE VIEW public.invariant_06_active_is_proven WITH (security_invoker='true') 
           WHERE ((p.allocation_id = a.id) AND p.passed))));
 
 COMMENT ON VIEW public.invariant_06_active_is_proven IS 'an active allocation has a passed health report of exactly its slots';
+
+CREATE VIEW public.invariant_07_active_is_metered WITH (security_invoker='true') AS
+ SELECT ('allocation '::text || a.id) AS subject,
+    ((('is '::text || a.state) || ', and '::text) ||
+        CASE
+            WHEN (m.id IS NULL) THEN 'has no meter'::text
+            WHEN (a.state = 'active'::text) THEN ('its meter has ended at '::text || m.closed_at)
+            ELSE 'its meter goes on'::text
+        END) AS problem
+   FROM (public.allocations a
+     LEFT JOIN public.meters m ON ((m.subject_id = a.id)))
+  WHERE (((a.state = 'active'::text) AND ((m.id IS NULL) OR (m.closed_at IS NOT NULL))) OR ((m.closed_at IS NULL) AND (m.id IS NOT NULL) AND (a.state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text]))));
+
+COMMENT ON VIEW public.invariant_07_active_is_metered IS 'an active allocation has an open meter, one that is given back has none';
 
 CREATE TABLE public.sku_prices (
     id uuid NOT NULL,
@@ -3439,6 +3476,66 @@ CREATE TABLE public.policy_revision (
 
 COMMENT ON TABLE public.policy_revision IS 'platform: grows with every change of a policy, so that readers know when to look';
 
+CREATE VIEW public.proof_allocations WITH (security_invoker='true') AS
+ SELECT a.id AS allocation_id,
+    a.org_id,
+        CASE
+            WHEN (m.id IS NULL) THEN (0)::bigint
+            ELSE public.meter_seconds(m.opened_at, LEAST(m.closed_at, statement_timestamp()), gaps.seconds)
+        END AS metered_seconds,
+    public.meter_seconds(held.from_at, held.until_at, (gaps.known_seconds + tail.seconds)) AS occupied_seconds
+   FROM ((((public.allocations a
+     LEFT JOIN public.meters m ON ((m.subject_id = a.id)))
+     CROSS JOIN LATERAL ( SELECT COALESCE(( SELECT max(p.at) AS max
+                   FROM public.allocation_proofs p
+                  WHERE ((p.allocation_id = a.id) AND p.passed AND (p.at <= a.active_at))), a.active_at) AS from_at,
+            COALESCE(a.release_requested_at, a.ended_at, statement_timestamp()) AS until_at) held)
+     CROSS JOIN LATERAL ( SELECT COALESCE(sum(g.seconds), (0)::numeric) AS seconds,
+            COALESCE(sum(g.seconds) FILTER (WHERE g.known), (0)::numeric) AS known_seconds
+           FROM ( SELECT public.pause_seconds(m.opened_at, LEAST(m.closed_at, statement_timestamp()), s.from_at, s.until_at) AS seconds,
+                    (EXISTS ( SELECT
+                           FROM public.allocation_timeline t
+                          WHERE ((t.allocation_id = a.id) AND (t.phase = ANY (ARRAY['degraded'::text, 'stop'::text, 'stopped'::text])) AND (t.at >= s.from_at) AND (t.at <= (COALESCE(s.until_at, 'infinity'::timestamp with time zone) + '00:01:00'::interval))))) AS known
+                   FROM public.meter_pauses s
+                  WHERE (s.meter_id = m.id)) g) gaps)
+     CROSS JOIN LATERAL ( SELECT
+                CASE
+                    WHEN ((m.closed_at < held.until_at) AND (m.close_reason = 'the last sign of life of its node'::text)) THEN (EXTRACT(epoch FROM held.until_at) - EXTRACT(epoch FROM m.closed_at))
+                    ELSE (0)::numeric
+                END AS seconds) tail)
+  WHERE (a.active_at IS NOT NULL)
+UNION ALL
+ SELECT m.subject_id AS allocation_id,
+    m.org_id,
+    public.meter_seconds(m.opened_at, LEAST(m.closed_at, statement_timestamp()), public.meter_lost(m.id, m.opened_at, LEAST(m.closed_at, statement_timestamp()))) AS metered_seconds,
+    0 AS occupied_seconds
+   FROM public.meters m
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.allocations a
+          WHERE ((a.id = m.subject_id) AND (a.active_at IS NOT NULL)))));
+
+COMMENT ON VIEW public.proof_allocations IS 'for how long each allocation was held and usable, and what its meter counts';
+
+CREATE VIEW public.proof_meters WITH (security_invoker='true') AS
+ SELECT m.id AS meter_id,
+    m.org_id,
+    m.currency,
+    m.subject_id,
+    COALESCE(u.seconds, (0)::bigint) AS seconds,
+    (p.micros_per_gpu_hour * m.gpus) AS micros_per_hour,
+    COALESCE(u.micros, (0)::bigint) AS charged_micros,
+    public.meter_owed((p.micros_per_gpu_hour * m.gpus), COALESCE(u.seconds, (0)::bigint)) AS rated_micros
+   FROM ((public.meters m
+     JOIN public.sku_prices p ON ((p.id = m.price_id)))
+     LEFT JOIN ( SELECT usage.org_id,
+            usage.meter_id,
+            (sum(usage.seconds))::bigint AS seconds,
+            (sum(usage.micros))::bigint AS micros
+           FROM public.usage
+          GROUP BY usage.org_id, usage.meter_id) u ON (((u.org_id = m.org_id) AND (u.meter_id = m.id))));
+
+COMMENT ON VIEW public.proof_meters IS 'what was charged for each meter, and what its seconds cost';
+
 CREATE TABLE public.rate_marks (
     lane text NOT NULL,
     subject text NOT NULL,
@@ -4188,6 +4285,8 @@ CREATE TRIGGER ledger_accounts_keep BEFORE DELETE OR UPDATE ON public.ledger_acc
 
 CREATE TRIGGER ledger_accounts_keep_all BEFORE TRUNCATE ON public.ledger_accounts FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER ledger_accounts_seal BEFORE INSERT ON public.ledger_accounts FOR EACH ROW EXECUTE FUNCTION public.ledger_account_sealed();
+
 CREATE TRIGGER ledger_entries_keep BEFORE DELETE OR UPDATE ON public.ledger_entries FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER ledger_entries_keep_all BEFORE TRUNCATE ON public.ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
@@ -4676,6 +4775,8 @@ GRANT ALL ON FUNCTION public.ensure_partitions(parent text, key_from timestamp w
 
 REVOKE ALL ON FUNCTION public.ledger_account(org uuid, wanted_kind text, wanted_currency text, wanted_shard smallint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION public.ledger_account_sealed() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION public.ledger_account_stays() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.ledger_available(org uuid, wanted_currency text) FROM PUBLIC;
@@ -4753,6 +4854,10 @@ REVOKE ALL ON FUNCTION public.ledger_replay(posted_kind text, posted_key text, o
 REVOKE ALL ON FUNCTION public.ledger_reverse(reversed uuid, why text, who text, correlation text) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.ledger_reverse(reversed uuid, why text, who text, correlation text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.ledger_seal(account public.ledger_accounts) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.ledger_seal(account public.ledger_accounts) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.ledger_shard() FROM PUBLIC;
 
@@ -4974,9 +5079,13 @@ GRANT UPDATE(dirty) ON TABLE public.slots TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_04_one_holder TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.invariant_05_deposits_of_live TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.invariant_05_live_have_holds TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_06_active_is_proven TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.invariant_07_active_is_metered TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.sku_prices TO gpuaas_app;
 
@@ -5317,6 +5426,10 @@ GRANT SELECT ON TABLE public.payment_sides TO gpuaas_app;
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.policy_overrides TO gpuaas_app;
 
 GRANT SELECT,UPDATE ON TABLE public.policy_revision TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.proof_allocations TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.proof_meters TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO gpuaas_app;
 
