@@ -109,6 +109,7 @@ def test_reading_a_page_pays_nothing(browser, session, library):
     [
         ({"origin": "https://evil.example"}, {}),
         ({"sec-fetch-site": "cross-site"}, {}),
+        ({"origin": "null"}, {}),
         ({"cookie": ""}, {}),
         ({}, {"form_token": ""}),
         ({}, {"form_token": "x" * 43}),
@@ -133,6 +134,7 @@ def test_pages_run_no_script_and_lead_only_where_they_say(browser):
     assert "script-src" not in policy
     assert "form-action 'self' http://127.0.0.1:9;" in policy
     assert "frame-ancestors 'none'" in policy
+    assert browser.open().headers["referrer-policy"] == "same-origin", "else a browser sends the form as from nowhere"
     cookie = browser.open().headers.get("set-cookie") or httpx.get(browser.url).headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=Lax" in cookie

@@ -40,12 +40,14 @@ def html_page(title: str, content: str, *, style: str, script: str = "", forms: 
         + forms
         + "; frame-ancestors 'none'"
     )
+    # Without any referrer a browser says of our own form that it comes from nowhere (`Origin: null`).
+    referrer = b"no-referrer" if forms == "'none'" else b"same-origin"
     return HtmlPage(
         body.encode(),
         (
             (b"content-security-policy", policy.encode()),
             (b"x-frame-options", b"DENY"),
-            (b"referrer-policy", b"no-referrer"),
+            (b"referrer-policy", referrer),
         ),
     )
 
