@@ -89,7 +89,8 @@ def _spent(facts: Facts) -> bool:
 def _low(facts: Facts, rules: Rules) -> bool:
     """Back to good only with a quarter more than what made it low, so that it is not told at every change of the burn;
     and while nothing burns, only with more money."""
-    burn = facts.open_micros_per_hour if facts.rung in SPENT else facts.burn_micros_per_hour
+    will_burn = facts.open_micros_per_hour if facts.rung in SPENT else 0  # what was stopped runs again then
+    burn = facts.burn_micros_per_hour or will_burn
     seconds = _lasts(facts.spendable_micros, burn)
     if seconds is None:
         return facts.rung is Rung.LOW and facts.spendable_micros <= facts.entered_micros
