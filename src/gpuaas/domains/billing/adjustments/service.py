@@ -4,12 +4,15 @@ Always holds: what is above the policy's limit, alone or with what its proposer 
 only with the approval of somebody else; an adjustment is posted once, a transaction reversed once (what was reversed
 already is refused); a balance is never adjusted below its floor."""
 
+from datetime import timedelta
 from uuid import UUID
 
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.billing import AdjustmentProposed, BalanceAdjusted
 from gpuaas.contracts.http.billing import AccountKind, AdjustmentCreate, PostingKind
+from gpuaas.domains.audit import service as audit
+from gpuaas.domains.audit.models import Wanted
 from gpuaas.domains.billing.adjustments import store
 from gpuaas.domains.billing.adjustments.models import Adjustment, Change
 from gpuaas.domains.billing.adjustments.states import S
@@ -18,9 +21,13 @@ from gpuaas.domains.billing.ledger.models import Posted, Posting, between
 from gpuaas.domains.billing.standing import service as standing
 from gpuaas.domains.identity.orgs import service as orgs
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Conflict, Denied, Detail, Refused
 from gpuaas.kit.ids import AdjustmentId, OrgId, TransactionId, new_id
 from gpuaas.ports.policy import PolicyReader
+
+ROLES_SET = "user.platform_roles_set"
+NEW_OPERATOR = timedelta(days=1)
 
 adjustment_list = store.list_all
 proposals_expire = store.expire
@@ -78,6 +85,8 @@ async def adjustment_approve(
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The adjustment is {proposed.state} already.")
     if proposed.proposed_by_id == actor.id:
         raise Denied(Code.ADJUSTMENT_OWN, "Somebody else has to approve what you proposed.")
+    for user_id in (_who(actor)[1], proposed.proposed_by_id):
+        await _require_settled(tx, user_id)
     change = Change(
         org_id=proposed.org_id,
         currency=proposed.currency,
@@ -92,6 +101,14 @@ async def adjustment_approve(
     _tell(tx, made, posted)
     await standing.refresh(tx, policy, made.org_id)
     return made
+
+
+async def _require_settled(tx: Tx, user_id: UUID) -> None:
+    """An account that was made an operator's just now may be the same person's second one."""
+    wanted = Wanted(action=ROLES_SET, subject_id=user_id, from_at=clock.now() - NEW_OPERATOR)
+    if await audit.audit_list(tx, wanted, before=None, limit=1):
+        message = "Somebody whose platform roles changed within a day is not a second pair of eyes yet."
+        raise Denied(Code.ADJUSTMENT_OWN, message)
 
 
 async def adjustment_reject(tx: Tx, actor: Actor, adjustment_id: AdjustmentId, *, reason: str) -> Adjustment:
