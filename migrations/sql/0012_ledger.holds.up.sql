@@ -131,12 +131,14 @@ BEGIN
         RETURNING *;
 END $$;
 
--- How far below zero an organisation may go. What it uses already cannot be taken away.
+-- How far below zero an organisation may go. What it uses already cannot be taken away; more can be given at any time, also
+-- to who owes more than that by what he used.
 CREATE FUNCTION ledger_floor_set(org uuid, wanted_currency text, lowest bigint) RETURNS SETOF ledger_accounts
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     account uuid;
+    was bigint;
     available bigint;
 BEGIN
     IF NOT is_platform() THEN
@@ -144,8 +146,9 @@ BEGIN
     END IF;
     PERFORM ledger_enter(org);
     account := ledger_account(org, 'tenant', wanted_currency, 0::smallint);
-    available := ledger_available(org, wanted_currency) + (SELECT floor_micros FROM ledger_accounts WHERE id = account) - lowest;
-    IF available < 0 THEN
+    was := (SELECT floor_micros FROM ledger_accounts WHERE id = account);
+    available := ledger_available(org, wanted_currency) + was - lowest;
+    IF available < 0 AND lowest > was THEN
         RAISE EXCEPTION 'the credit is in use' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
             DETAIL = available::text;
     END IF;

@@ -55,7 +55,8 @@ WHERE a.kind = 'tenant' AND coalesce(h.balance_micros, 0) - held.micros < a.floo
     WHERE u.account_id = a.id AND u.amount_micros < 0
       AND NOT EXISTS (SELECT FROM ledger_entries o JOIN ledger_transactions ot ON ot.id = o.transaction_id
                       WHERE o.account_id = a.id AND o.number > u.number AND o.amount_micros < 0 AND ot.kind <> 'usage')
-      AND NOT EXISTS (SELECT FROM ledger_holds n WHERE n.account_id = a.id AND n.state = 'open' AND n.created_at > t.at));
+      AND NOT EXISTS (SELECT FROM ledger_holds n WHERE n.account_id = a.id AND n.state = 'open'
+                      AND n.created_at > t.at + interval '1 millisecond')); -- its instant is that of an id, rounded down
 COMMENT ON VIEW invariant_03_floors IS 'no account, less what is set aside of it, is below its floor but for what was used';
 
 CREATE VIEW invariant_03_reversed_once WITH (security_invoker = true) AS

@@ -5,7 +5,7 @@ set aside, whoever asks at the same time (what it has used it owes, whatever its
 changes."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
@@ -51,6 +51,7 @@ async def post(tx: Tx, wanted: Posting) -> Posted:
     """Move money, once."""
     if sum(wanted.legs.values()) or len(wanted.legs) < 2 or 0 in wanted.legs.values():
         raise ValueError("legs are two or more, none is zero, and they sum to zero")
+    _bounded(*wanted.legs.values())
     return await store.post(tx, wanted)
 
 
@@ -68,6 +69,7 @@ async def post_many(
         return []
     if len(charges) > MAX_CHARGES or len({charge.org_id for charge in charges}) > MAX_CHARGED_ORGS:
         raise ValueError(f"at most {MAX_CHARGES} charges of {MAX_CHARGED_ORGS} organisations at once")
+    _bounded(*(charge.amount_micros for charge in charges))
     return await store.post_many(tx, kind, charges, counter=counter, currency=currency)
 
 
@@ -81,8 +83,8 @@ async def reverse(tx: Tx, transaction_id: TransactionId, *, reason: str) -> Post
 
 async def hold_take(tx: Tx, wanted: HoldWanted) -> Hold:
     """Set money aside until an instant. The same key answers with the hold it made, whatever became of it."""
-    if not 0 < wanted.amount_micros <= MAX_MICROS or wanted.until - clock.now() > LONGEST:
-        raise ValueError("a hold is on a positive amount, and ends within the longest time there may be")
+    if not 0 < wanted.amount_micros <= MAX_MICROS or not timedelta(0) < wanted.until - clock.now() <= LONGEST:
+        raise ValueError("a hold is on a positive amount, and ends later, within the longest time there may be")
     return await store.hold_take(tx, wanted)
 
 
@@ -185,6 +187,12 @@ async def reversible(tx: Tx, transaction_id: TransactionId) -> tuple[Transaction
     if was.reverses_id is not None:
         raise Conflict(Code.LEDGER_REVERSAL_FINAL, "A reversal is not reversed.")
     return was, await store.amount(tx, transaction_id, was.org_id)
+
+
+def _bounded(*amounts: int) -> None:
+    """One absurd amount would leave an account that all share so large that nothing more can be added to it."""
+    if any(abs(amount) > MAX_MICROS for amount in amounts):
+        raise ValueError(f"an amount is at most {MAX_MICROS}")
 
 
 def _checked(wanted: Wanted) -> Wanted:
