@@ -182,6 +182,7 @@ CREATE FUNCTION public.ledger_floor_set(org uuid, wanted_currency text, lowest b
     AS $$
 DECLARE
     account uuid;
+    was bigint;
     available bigint;
 
 BEGIN
@@ -190,8 +191,9 @@ BEGIN
     END IF;
     PERFORM ledger_enter(org);
     account := ledger_account(org, 'tenant', wanted_currency, 0::smallint);
-    available := ledger_available(org, wanted_currency) + (SELECT floor_micros FROM ledger_accounts WHERE id = account) - lowest;
-    IF available < 0 THEN
+    was := (SELECT floor_micros FROM ledger_accounts WHERE id = account);
+    available := ledger_available(org, wanted_currency) + was - lowest;
+    IF available < 0 AND lowest > was THEN
         RAISE EXCEPTION 'the credit is in use' USING ERRCODE = 'check_violation', CONSTRAINT = 'ledger_floor',
             DETAIL = available::text;
     END IF;
@@ -1815,7 +1817,7 @@ CREATE VIEW public.invariant_03_floors WITH (security_invoker='true') AS
                      JOIN public.ledger_transactions ot ON ((ot.id = o.transaction_id)))
                   WHERE ((o.account_id = a.id) AND (o.number > u.number) AND (o.amount_micros < 0) AND (ot.kind <> 'usage'::text))))) AND (NOT (EXISTS ( SELECT
                    FROM public.ledger_holds n
-                  WHERE ((n.account_id = a.id) AND (n.state = 'open'::text) AND (n.created_at > t.at))))))))));
+                  WHERE ((n.account_id = a.id) AND (n.state = 'open'::text) AND (n.created_at > (t.at + '00:00:00.001'::interval)))))))))));
 
 COMMENT ON VIEW public.invariant_03_floors IS 'no account, less what is set aside of it, is below its floor but for what was used';
 
