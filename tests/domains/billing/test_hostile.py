@@ -76,14 +76,12 @@ async def test_who_was_made_an_operator_just_now_is_no_second_pair_of_eyes(mine:
     roles = {"roles": ["platform-admin"], "reason": "a new colleague"}
     path = f"/platform/users/{puppet.id}/platform-roles"
     assert (await mine.city.ask(mine.admin, "PUT", path, roles)).status_code == 200
-    for proposer, approver in ((mine.admin, puppet), (puppet, mine.admin)):
+    for proposer, approver in ((mine.admin, puppet), (puppet, mine.admin), (puppet, mine.second_admin)):
         made = await adjust(mine, 500 * UNIT, proposer)
         approve = f"/admin/adjustments/{made['id']}/approve"
         asked = await mine.city.ask(approver, "POST", approve, {"reason": "looked at it"})
         assert refusal(asked) == (403, "adjustment_own")
     assert (await mine.balance()).balance_micros == 0
-    asked = await mine.city.ask(mine.second_admin, "POST", approve, {"reason": "looked at it"})
-    assert asked.status_code == 403, "the puppet proposed it"
 
 
 async def test_more_credit_can_be_given_to_who_owes_more_and_less_only_as_far_as_it_is_free(mine: Purse):
