@@ -1,6 +1,6 @@
 """The policy keys of what people are told: who counts as away, how long links work, how long all of it is kept."""
 
-from gpuaas.contracts.policy_key import PolicyKey, Stricter, number, of_platform
+from gpuaas.contracts.policy_key import PolicyKey, Stricter, by_platform, number, of_platform
 
 NOTIFICATION_KEYS: tuple[PolicyKey, ...] = (
     of_platform(
@@ -21,6 +21,16 @@ NOTIFICATION_KEYS: tuple[PolicyKey, ...] = (
             "hours",
             Stricter.LOWER,
             "How long a one-click link works.",
+        )
+    ),
+    by_platform(
+        number(
+            "notifications.top_up_micros",
+            50_000_000,
+            (1_000_000, 1_000_000_000_000),
+            "micros",
+            Stricter.LOWER,
+            "How much the link in an email about a balance asks to be paid in.",
         )
     ),
     of_platform(

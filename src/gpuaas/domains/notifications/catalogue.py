@@ -20,10 +20,19 @@ from gpuaas.contracts.events.allocations import (
 )
 from gpuaas.contracts.events.base import Event
 from gpuaas.contracts.events.billing import BalanceAdjusted, BudgetReached, StandingChanged, StandingCountdown
+from gpuaas.contracts.events.payments import (
+    PaymentDisputed,
+    PaymentExpired,
+    PaymentFailed,
+    PaymentMismatched,
+    PaymentRefunded,
+    PaymentSucceeded,
+    RefundFailed,
+)
 from gpuaas.contracts.http.notifications import EmailWhen, Severity
 from gpuaas.contracts.http.standing import Rung
 from gpuaas.contracts.permissions import ROLE_GRANTS, P, Role
-from gpuaas.domains.notifications.wording import allocations, billing
+from gpuaas.domains.notifications.wording import allocations, billing, payments
 from gpuaas.domains.notifications.words import Facts, Words
 
 SYSTEM = "system:"
@@ -61,7 +70,7 @@ AUDIENCE_ROLES: dict[Audience, tuple[Role, ...]] = {
     Audience.MONEY: tuple(role for role, grants in ROLE_GRANTS.items() if P.BILLING_MANAGE in grants),
     Audience.ALLOCATION: (Role.OWNER,),
 }
-TOP_UP: Offer | None = None
+TOP_UP = Offer("billing.top_up", "Add money")
 EXTEND = Offer("allocation.extend", "Keep it")
 
 
@@ -153,6 +162,57 @@ _ALL = (
         BalanceAdjusted,
         Severity.INFO,
         billing.adjusted,
+    ),
+    _money(
+        "payments.succeeded",
+        "A payment arrived.",
+        PaymentSucceeded,
+        Severity.INFO,
+        payments.succeeded,
+    ),
+    _money(
+        "payments.failed",
+        "A payment failed.",
+        PaymentFailed,
+        Severity.WARNING,
+        payments.failed,
+        offer=TOP_UP,
+    ),
+    _money(
+        "payments.expired",
+        "A payment was not paid in time, or cancelled.",
+        PaymentExpired,
+        Severity.INFO,
+        payments.expired,
+        email=EmailWhen.NEVER,
+    ),
+    _money(
+        "payments.refunded",
+        "Money of a payment goes back.",
+        PaymentRefunded,
+        Severity.INFO,
+        payments.refunded,
+    ),
+    _money(
+        "payments.refund_failed",
+        "A refund did not arrive.",
+        RefundFailed,
+        Severity.WARNING,
+        payments.refund_failed,
+    ),
+    _money(
+        "payments.disputed",
+        "A bank asks for a payment back.",
+        PaymentDisputed,
+        Severity.WARNING,
+        payments.disputed,
+    ),
+    _money(
+        "payments.mismatched",
+        "A payment of another amount arrived than was asked for.",
+        PaymentMismatched,
+        Severity.WARNING,
+        payments.mismatched,
     ),
     _allocation(
         "allocation.idle",

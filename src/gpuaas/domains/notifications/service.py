@@ -72,9 +72,9 @@ async def notify(tx: Tx, policy: PolicyReader, event: Event, envelope: Envelope,
     by_email = mailed(kind, people, wanted, facts.asked_by_id) if fresh else frozenset()
     words = kind.says(event, facts)
     told = [_told(kind, words, one, by_email=one.id in by_email) for one in people]
-    await links.links_add(
-        tx, envelope.org_id, envelope.subject_id, _links(kind, told), hours=policy.number("notifications.link_hours")
-    )
+    made = _links(kind, told, detail=plain(getattr(event, "currency", ""), 3))
+    hours = policy.number("notifications.link_hours")
+    await links.links_add(tx, envelope.org_id, envelope.subject_id, made, hours=hours)
     await store.tell(tx, kind, words, envelope, told)
     for one in told:
         tx.hint(subject_of(one.user_id))
@@ -135,9 +135,9 @@ def _told(kind: Kind, words: Words, person: Recipient, *, by_email: bool) -> Tol
     )
 
 
-def _links(kind: Kind, told: list[Told]) -> list[links.NewLink]:
+def _links(kind: Kind, told: list[Told], *, detail: str) -> list[links.NewLink]:
     offered = [
-        links.NewLink(one.link_id, one.user_id, kind.offer.action)
+        links.NewLink(one.link_id, one.user_id, kind.offer.action, detail)
         for one in told
         if one.link_id is not None and kind.offer is not None
     ]

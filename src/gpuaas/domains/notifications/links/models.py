@@ -67,6 +67,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     prepare: Callable[[Visit], Awaitable[object]] | None = None
     leads_out: bool = False
     """Its outcome redirects to another site."""
+    again: bool = False
+    """What it does is known by its link: pressed again, it leads to the same."""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):

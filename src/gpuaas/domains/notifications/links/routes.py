@@ -12,7 +12,18 @@ from gpuaas.infra.http.operation import Exchange, Lane, Raw, Wire, operation
 
 Token = Annotated[str, msgspec.Meta(max_length=200)]
 _PATH = "/go/{token}"
-_WHAT_ACTIONS_SAY = (Code.ALLOCATION_MISSING, Code.ALLOCATION_NOT_ACTIVE, Code.ALLOCATION_LIFETIME)
+_WHAT_ACTIONS_SAY = (
+    Code.ALLOCATION_MISSING,
+    Code.ALLOCATION_NOT_ACTIVE,
+    Code.ALLOCATION_LIFETIME,
+    Code.PAYMENT_AMOUNT_REFUSED,
+    Code.PAYMENT_CURRENCY_REFUSED,
+    Code.PAYMENT_MISSING,
+    Code.PAYMENT_PROVIDER_AWAY,
+    Code.PAYMENT_PROVIDER_REFUSED,
+    Code.PAYMENTS_NOT_SET_UP,
+    Code.IDEMPOTENCY_KEY_REUSED,
+)
 
 
 @operation("GET", _PATH, lane=Lane.DEFAULT, wire=Wire.PAGE, transaction=False, tag="links")

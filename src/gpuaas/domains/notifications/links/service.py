@@ -13,11 +13,12 @@ from gpuaas.domains.notifications.links import store
 from gpuaas.domains.notifications.links.models import Action, Link, Page, Visit
 from gpuaas.domains.notifications.links.tokens import LinkSigner
 from gpuaas.domains.notifications.preferences.service import MUTE
+from gpuaas.domains.notifications.topping_up.service import TOP_UP
 from gpuaas.infra.http.access import permitted
 from gpuaas.infra.http.context import Context
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 
-ACTIONS: Mapping[str, Action] = {action.name: action for action in (EXTEND, MUTE)}
+ACTIONS: Mapping[str, Action] = {action.name: action for action in (EXTEND, MUTE, TOP_UP)}
 NewLink = store.NewLink
 links_add = store.insert
 links_prune = store.prune
@@ -52,8 +53,8 @@ async def link_prepare(cx: Context, token: str) -> object:
     """What needs the network, before the link is used."""
     async with cx.db.read(Sight(PLATFORM)) as tx:
         found = await _find(cx, tx, token, lock=False)
-    if isinstance(found, Page) or found[0].prepare is None:
-        return None
+        if isinstance(found, Page) or found[0].prepare is None or not (await _preview(*found)).button:
+            return None
     return await found[0].prepare(found[1])
 
 
@@ -66,14 +67,13 @@ async def link_use(cx: Context, token: str) -> Page:
         return found
     action, visit = found
     preview = await _preview(action, visit)
-    if not preview.button:
-        return preview
+    if not preview.button or (action.prepare is not None and cx.prepared is None):
+        return preview  # what was allowed a moment ago, and is not now, is shown as it is
     await tx.enter_org(visit.org_id)
     await tx.act_as(visit.link.user_id)
     tx.actor_name = f"user:{visit.actor.subject}"
     outcome = await action.act(visit, cx.prepared)
-    if not await store.use(tx, visit.link.id, outcome.title):
-        return _EXPIRED
+    await store.use(tx, visit.link.id, outcome.title)
     return Page(title=outcome.title, text=outcome.text, redirect=outcome.redirect, done_by=visit.actor, link=visit.link)
 
 
@@ -83,7 +83,7 @@ async def _find(cx: Context, tx: Tx, token: str, *, lock: bool) -> tuple[Action,
     action = None if link is None else ACTIONS.get(link.action)
     if link is None or action is None:
         return _FOREIGN
-    if link.used_at is not None:
+    if link.used_at is not None and not action.again:
         return _used(link)
     if link.expired:
         return _EXPIRED

@@ -18,7 +18,7 @@ INSERT INTO action_links (id, org_id, user_id, action, subject_id, detail, expir
 SELECT l.id, $3, l.user_id, l.action, $4, l.detail, now() + make_interval(hours => $5)
 FROM unnest($1::uuid[], $2::uuid[], $6::text[], $7::text[]) AS l (id, user_id, action, detail)
 """
-USE = "UPDATE action_links SET used_at = now(), outcome = $2 WHERE id = $1 AND used_at IS NULL AND expires_at > now()"
+USE = "UPDATE action_links SET used_at = now(), outcome = $2 WHERE id = $1 AND used_at IS NULL"
 PRUNE = """
 DELETE FROM action_links WHERE id IN (
     SELECT id FROM action_links WHERE id < $1 AND expires_at < now() ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
@@ -50,9 +50,9 @@ async def find(tx: Tx, link_id: LinkId, *, lock: bool = False) -> Link | None:
     return None if row is None else decode(Link, row)
 
 
-async def use(tx: Tx, link_id: LinkId, outcome: str) -> bool:
-    """Once: whoever comes second, or too late, finds it used."""
-    return await tx.run(USE, link_id, outcome[:500]) > 0
+async def use(tx: Tx, link_id: LinkId, outcome: str) -> None:
+    """It has done its work. Whoever uses it holds its row's lock."""
+    await tx.run(USE, link_id, outcome[:500])
 
 
 async def prune(tx: Tx, *, before: UUID, limit: int) -> int:

@@ -1,0 +1,1 @@
+"""Adding money, from a link."""
