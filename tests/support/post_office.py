@@ -11,6 +11,7 @@ import httpx
 
 from gpuaas.contracts.events.base import Event
 from gpuaas.domains import load_handlers
+from gpuaas.domains.notifications.catalogue import EVENTS
 from gpuaas.domains.notifications.links.tokens import LinkSigner
 from gpuaas.domains.notifications.mail.handlers import emails_send
 from gpuaas.domains.outbox.service import event_handle
@@ -61,6 +62,16 @@ class PostOffice:
         reaction = HANDLERS.reaction(REACTION)
         assert reaction is not None
         await event_handle(self.db, reaction, event_id, self.org_id, self.parts())
+
+    async def heard_all(self) -> None:
+        """Everything that was told of the organisation so far, in order."""
+        names = [event.NAME for event in EVENTS]
+        async with self.db.read(EVERYTHING) as tx:
+            rows = await tx.rows(
+                "SELECT id FROM outbox WHERE org_id = $1 AND name = ANY($2) ORDER BY id", self.org_id, names
+            )
+        for row in rows:
+            await self.heard(row["id"])
 
     async def send(self, url: str | None = None, **options: Any) -> None:
         """One turn of the worker's timer."""
