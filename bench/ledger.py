@@ -56,7 +56,7 @@ GRANT SELECT ON bench_orgs TO gpuaas_app;
 GRANT INSERT ON bare_keys, bare_transactions, bare_entries TO gpuaas_app;
 """
 TOP_UP = """
-SELECT count(*) FROM bench_orgs b, LATERAL ledger_post('top_up', 'bench-' || b.n, b.id, 'USD', '{tenant,clearing}',
+SELECT count(*) FROM bench_orgs b, LATERAL ledger_post('top_up', 'bench-' || b.n, b.id, 'USD', '{tenant,credits}',
     '{1000000000000,-1000000000000}', NULL, '', NULL, 'bench', 'bench')
 """
 # As a superuser, past the posting function, which is measured above: rows of one account in the right order and shape.

@@ -43,3 +43,22 @@ SELECT m.subject_id, m.org_id,
 FROM meters m WHERE NOT EXISTS (SELECT FROM allocations a WHERE a.id = m.subject_id AND a.active_at IS NOT NULL);
 COMMENT ON VIEW proof_allocations IS 'for how long each allocation was held and usable, and what its meter counts';
 GRANT SELECT ON proof_meters, proof_allocations TO :app;
+
+-- What was paid in, payment by payment, and what the ledger credits for it. Only the organisation's own legs are needed.
+CREATE VIEW proof_payments WITH (security_invoker = true) AS
+SELECT p.id AS payment_id, t.id AS transaction_id, coalesce(p.currency, t.currency) AS currency,
+       coalesce(p.amount_micros, 0) AS paid_micros, coalesce(t.amount_micros, 0) AS credited_micros
+FROM (SELECT * FROM payments WHERE transaction_id IS NOT NULL) AS p
+FULL JOIN (SELECT t.id, t.currency, e.amount_micros
+           FROM ledger_transactions t JOIN ledger_entries e ON e.transaction_id = t.id AND e.org_id = t.org_id
+           WHERE t.kind = 'top_up') AS t ON t.id = p.transaction_id;
+COMMENT ON VIEW proof_payments IS 'what was paid in, and what the ledger credits for it';
+
+-- What went through the account of payment providers without a payment that explains it: nobody can have paid it.
+CREATE VIEW proof_clearing WITH (security_invoker = true) AS
+SELECT t.id AS transaction_id, t.kind, t.currency, -e.amount_micros AS micros
+FROM ledger_entries e JOIN ledger_accounts a ON a.id = e.account_id AND a.kind = 'clearing'
+JOIN ledger_transactions t ON t.id = e.transaction_id
+WHERE NOT EXISTS (SELECT FROM payment_effects p WHERE p.transaction_id = t.id);
+COMMENT ON VIEW proof_clearing IS 'money through the account of payment providers that no payment explains';
+GRANT SELECT ON proof_payments, proof_clearing TO :app;

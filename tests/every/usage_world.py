@@ -5,12 +5,14 @@ from uuid import UUID
 
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
+from tests.every.billing_world import put_money
 from tests.every.fleet_world import put_sku
 from tests.every.world import Setting
 
 
 async def put_usage(s: Setting, *, gpus: int = 2, asked_by: str = "ada@example.com") -> UUID:
     """An hour's, paid for; the meter still runs. Its subject's id."""
+    await put_money(s)
     subject_id, began, sku_id = new_id(), clock.now() - timedelta(hours=1), await put_sku(s)
     price_id = await s.sql.fetchval("SELECT id FROM sku_prices WHERE sku_id = $1", sku_id)
     await s.sql.fetchval("SELECT set_config('app.org_id', '*', false)")

@@ -16,21 +16,21 @@ MICROS = 1_000_000
 PLENTY = 1_000_000 * MICROS
 _BY_SQL = """
 SELECT transaction_id FROM (SELECT set_config('app.org_id', '*', false)) AS seen,
-LATERAL ledger_post('top_up', $1, $2, 'USD', '{tenant,clearing}', ARRAY[$3::bigint, -$3::bigint], NULL, 'a test', NULL,
+LATERAL ledger_post('credit', $1, $2, 'USD', '{tenant,credits}', ARRAY[$3::bigint, -$3::bigint], NULL, 'a test', NULL,
                     'test', 'test')
 """
 
 
 async def given(db: Database, org_id: UUID | str, micros: int = PLENTY) -> None:
-    """A top-up."""
+    """A credit: nobody has paid it."""
     async with db.transaction(Sight(PLATFORM), "test") as tx:
         await ledger.post(
             tx,
             Posting(
-                kind=PostingKind.TOP_UP,
+                kind=PostingKind.CREDIT,
                 key=new_id().hex,
                 org_id=OrgId(UUID(str(org_id))),
-                legs=between(micros, AccountKind.CLEARING),
+                legs=between(micros, AccountKind.CREDITS),
                 reason="a test",
             ),
         )

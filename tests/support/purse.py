@@ -52,10 +52,10 @@ class Purse:
 
     async def post(self, micros: int, **changed: Any) -> Posted:
         fields: dict[str, Any] = {
-            "kind": PostingKind.REFUND if micros < 0 else PostingKind.TOP_UP,
+            "kind": PostingKind.REFUND if micros < 0 else PostingKind.CREDIT,
             "key": new_id().hex,
             "org_id": self.org_id,
-            "legs": between(micros, AccountKind.REFUNDS if micros < 0 else AccountKind.CLEARING),
+            "legs": between(micros, AccountKind.REFUNDS if micros < 0 else AccountKind.CREDITS),
             "reason": "a test",
         }
         async with self.writing() as tx:

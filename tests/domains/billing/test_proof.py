@@ -7,6 +7,9 @@ from uuid import UUID
 
 import pytest
 
+from gpuaas.contracts.http.billing import AccountKind, PostingKind
+from gpuaas.domains.billing.ledger import service as ledger
+from gpuaas.domains.billing.ledger.models import Posting, between
 from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.billing.meters.models import MeterWanted
 from gpuaas.infra.postgres.database import Database
@@ -176,3 +179,27 @@ async def test_a_charge_that_is_not_in_the_ledger_is_a_difference(city: City, li
         await superuser.execute("DELETE FROM ledger_entries WHERE org_id = $1", life.who.org_id)
     _, equations = await proof(city, life)
     assert equations["debits_are_usage"]["difference"] == -((LIVED - BROKEN) * HOURLY // 3600)
+
+
+async def test_a_top_up_that_nobody_paid_is_named_to_operators_and_to_the_organisation(city: City, life: Life):
+    async with city.db.transaction(life.who.sight, "test") as tx:
+        posted = await ledger.post(
+            tx,
+            Posting(
+                kind=PostingKind.TOP_UP,
+                key=new_id().hex,
+                org_id=life.who.org_id,
+                legs=between(5_000_000, AccountKind.CLEARING),
+            ),
+        )
+    _, own = await proof(city, life)
+    everybody = await city.get(await city.admin(), "/ops/books/verify")
+    all_of_it = next(one for one in everybody["equations"] if one["name"] == "payments_are_credits")
+    for found in (own["payments_are_credits"], all_of_it):
+        assert (found["left"], found["right"], found["difference"]) == (0, 5_000_000, -5_000_000)
+        assert found["first"][0]["subject"] == f"transaction {posted.transaction_id}"
+
+
+async def test_where_nothing_was_paid_the_first_equation_says_so(city: City, life: Life):
+    _, own = await proof(city, life)
+    assert (own["payments_are_credits"]["left"], own["payments_are_credits"]["holds"]) == (0, True)
