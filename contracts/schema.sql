@@ -3518,6 +3518,20 @@ UNION ALL
 
 COMMENT ON VIEW public.proof_allocations IS 'for how long each allocation was held and usable, and what its meter counts';
 
+CREATE VIEW public.proof_clearing WITH (security_invoker='true') AS
+ SELECT t.id AS transaction_id,
+    t.kind,
+    t.currency,
+    (- e.amount_micros) AS micros
+   FROM ((public.ledger_entries e
+     JOIN public.ledger_accounts a ON (((a.id = e.account_id) AND (a.kind = 'clearing'::text))))
+     JOIN public.ledger_transactions t ON ((t.id = e.transaction_id)))
+  WHERE (NOT (EXISTS ( SELECT
+           FROM public.payment_effects p
+          WHERE (p.transaction_id = t.id))));
+
+COMMENT ON VIEW public.proof_clearing IS 'money through the account of payment providers that no payment explains';
+
 CREATE VIEW public.proof_meters WITH (security_invoker='true') AS
  SELECT m.id AS meter_id,
     m.org_id,
@@ -3537,6 +3551,45 @@ CREATE VIEW public.proof_meters WITH (security_invoker='true') AS
           GROUP BY usage.org_id, usage.meter_id) u ON (((u.org_id = m.org_id) AND (u.meter_id = m.id))));
 
 COMMENT ON VIEW public.proof_meters IS 'what was charged for each meter, and what its seconds cost';
+
+CREATE VIEW public.proof_payments WITH (security_invoker='true') AS
+ SELECT p.id AS payment_id,
+    t.id AS transaction_id,
+    COALESCE(p.currency, t.currency) AS currency,
+    COALESCE(p.amount_micros, (0)::bigint) AS paid_micros,
+    COALESCE(t.amount_micros, (0)::bigint) AS credited_micros
+   FROM (( SELECT payments.id,
+            payments.org_id,
+            payments.provider,
+            payments.currency,
+            payments.amount_micros,
+            payments.state,
+            payments.state_since,
+            payments.due_at,
+            payments.asked_by,
+            payments.asked_by_id,
+            payments.asked_key,
+            payments.expires_at,
+            payments.session_id,
+            payments.intent_id,
+            payments.url,
+            payments.refunded_micros,
+            payments.disputed_micros,
+            payments.dispute,
+            payments.failure,
+            payments.transaction_id,
+            payments.created_at,
+            payments.paid_at
+           FROM public.payments
+          WHERE (payments.transaction_id IS NOT NULL)) p
+     FULL JOIN ( SELECT t_1.id,
+            t_1.currency,
+            e.amount_micros
+           FROM (public.ledger_transactions t_1
+             JOIN public.ledger_entries e ON (((e.transaction_id = t_1.id) AND (e.org_id = t_1.org_id))))
+          WHERE (t_1.kind = 'top_up'::text)) t ON ((t.id = p.transaction_id)));
+
+COMMENT ON VIEW public.proof_payments IS 'what was paid in, and what the ledger credits for it';
 
 CREATE TABLE public.rate_marks (
     lane text NOT NULL,
@@ -5431,7 +5484,11 @@ GRANT SELECT,UPDATE ON TABLE public.policy_revision TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.proof_allocations TO gpuaas_app;
 
+GRANT SELECT ON TABLE public.proof_clearing TO gpuaas_app;
+
 GRANT SELECT ON TABLE public.proof_meters TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.proof_payments TO gpuaas_app;
 
 GRANT SELECT,INSERT,DELETE,UPDATE ON TABLE public.rate_marks TO gpuaas_app;
 
