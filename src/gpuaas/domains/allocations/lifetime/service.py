@@ -215,7 +215,7 @@ async def deadline_pass(tx: Tx, policy: PolicyReader, allocation_id: AllocationI
             if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_START, reason):
                 await stopping.start_failed(tx, allocation, reason=reason, closed=False)
         case S.STOPPED:
-            await stopping.stopped_for_too_long(tx, allocation)
+            await stopping.stopped_for_too_long(tx, policy, allocation)
         case S.RELEASING:
             reason = "it was not released in time"
             if await _nobody_ends_it(tx, allocation, FlowKind.ALLOCATION_RELEASE, reason):

@@ -12,6 +12,8 @@ from gpuaas.kit.ids import AllocationId
 
 _ONE = "/projects/{project_id}/allocations/{allocation_id}"
 
+MONEY = (Code.BALANCE_EMPTY,)
+
 
 @operation(
     "POST",
@@ -41,10 +43,10 @@ async def allocation_stop(cx: ProjectContext, allocation_id: AllocationId, wante
     audit="allocation.start",
     tag="allocations",
     status=202,
-    errors=(Code.ALLOCATION_MISSING, Code.ALLOCATION_NOT_STOPPED, Code.STATE_MOVE_REFUSED),
+    errors=(Code.ALLOCATION_MISSING, Code.ALLOCATION_NOT_STOPPED, Code.STATE_MOVE_REFUSED, *MONEY),
 )
 async def allocation_start(cx: ProjectContext, allocation_id: AllocationId) -> AllocationView:
     """Start a stopped allocation again: active once its GPUs are proven usable, with its home as it was."""
-    await allocations.require_in(cx.tx, cx.project_id, allocation_id)
+    await service.may_start(cx.tx, await allocations.require_in(cx.tx, cx.project_id, allocation_id))
     await service.allocation_start(cx.tx, allocation_id, by=cx.actor.email or cx.actor.name)
     return await allocation_view(cx.tx, allocation_id)

@@ -4,7 +4,7 @@ Always holds: what is stopped keeps its GPUs, its home and its lease; stopped fo
 request on, and charged again from the proof on with which it is active; stopped by its own people it is charged as
 before, since its GPUs are kept for them. A stop is not taken back: one that no node has proven is tried again."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.allocations import (
@@ -16,22 +16,29 @@ from gpuaas.contracts.events.allocations import (
 )
 from gpuaas.contracts.http.allocations import StopReason
 from gpuaas.contracts.http.flows import FlowKind
+from gpuaas.contracts.http.standing import Rung
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.states import S
 from gpuaas.domains.allocations.stopping import store
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.billing.meters import service as meters
+from gpuaas.domains.billing.standing import service as standings
+from gpuaas.domains.billing.standing.models import Place
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Conflict
-from gpuaas.kit.ids import AllocationId
+from gpuaas.kit.ids import AllocationId, OrgId
+from gpuaas.ports.policy import PolicyReader
 
 STOPPING_SECONDS = 20 * 60.0
 STARTING_SECONDS = 35 * 60.0
 """Longer than the flows' own deadlines together."""
 AGAIN_SECONDS = 300.0
 """What failed is tried again after that."""
+AT_ONCE = 200
+LOOK_AGAIN = timedelta(minutes=1)
 STOP_FAILED = "stop_failed"
 """Nobody has proven that its login is closed."""
 START_FAILED = "start_failed"
@@ -156,9 +163,92 @@ async def start_failed(tx: Tx, allocation: Allocation, *, reason: str, closed: b
     return allocation
 
 
-async def stopped_for_too_long(tx: Tx, allocation: Allocation) -> None:
-    """Its time is over: it is released."""
-    reason = {StopReason.USER: "lease_expired", StopReason.BUDGET: BUDGET_SPENT}.get(
-        StopReason(allocation.stop_reason), BALANCE_EMPTY
+# for money -----------------------------------------------------------------------------------------------------------
+async def may_start(tx: Tx, allocation: Allocation) -> None:
+    """Refuse what nobody could pay for."""
+    currency = (await allocations.allocation_show(tx, allocation.id)).currency
+    await standings.refusal(tx, allocation.org_id, currency)
+
+
+async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
+    """Bring what an organisation has to how it stands now, whatever was told of before; to how many something was done.
+
+    Those that are just being stopped or started come to rest first: whoever calls looks again."""
+    now = await standings.of(tx, place.org_id, place.currency)
+    match now.rung:
+        case Rung.STOPPED:
+            found = await store.to_stop(tx, place, limit=AT_ONCE)
+            due_at = now.due_at or clock.now() + _grace(policy, place.org_id)
+            for allocation in found:
+                await _stop_for_money(tx, allocation, due_at)
+        case Rung.RELEASED:
+            found = await store.to_release(tx, place, limit=AT_ONCE)
+            for allocation in found:
+                await allocations.release_for(tx, allocation, reason=BALANCE_EMPTY, by=BY)
+        case Rung.GOOD | Rung.LOW:
+            found = await store.to_start(tx, place, limit=AT_ONCE)
+            for allocation in found:
+                await _start_for_money(tx, policy, allocation)
+        case Rung.EMPTY:
+            return 0
+    return len(found)
+
+
+async def _stop_for_money(tx: Tx, allocation: Allocation, due_at: datetime) -> None:
+    if allocation.state is S.ACTIVE:
+        await allocation_stop(tx, allocation.id, reason=StopReason.BALANCE, by=BY, due_at=due_at)
+        return
+    allocation = await store.unpaid(tx, allocation.id, unpaid=True)  # its people stopped it, and cannot pay for that
+    await meters.meter_pause(tx, allocation.id, at=clock.now(), reason=METER_REASON)
+    await timeline_add(
+        tx, allocation, "unpaid", "the balance is empty; it is not charged, and released if that stays so"
     )
-    await allocations.release_for(tx, allocation, reason=reason, by=BY)
+
+
+async def _start_for_money(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
+    if allocation.stop_unpaid:
+        allocation = await store.unpaid(tx, allocation.id, unpaid=False)
+        await meters.meter_resume(tx, allocation.id, at=clock.now())
+        await timeline_add(tx, allocation, "paid", "there is money again: it is charged, and stays stopped")
+        return
+    try:
+        await may_start(tx, allocation)
+    except Conflict:  # the balance is good, and the project's budget is spent
+        due_at = clock.now() + _grace(policy, allocation.org_id)
+        allocation = await store.otherwise(tx, allocation.id, reason=StopReason.BUDGET, due_at=due_at)
+        await timeline_add(tx, allocation, "stop", _WORDS[StopReason.BUDGET])
+        return
+    await allocation_start(tx, allocation.id, by=BY)
+
+
+async def concerned(tx: Tx) -> list[Place]:
+    """Whose money says that something is to be done, maybe: whatever was told or not."""
+    return await store.concerned(tx, await standings.at(tx, Rung.STOPPED, Rung.RELEASED))
+
+
+async def stops_again(tx: Tx) -> None:
+    """Nodes that have not proven that a login is closed, and answer now, are asked again."""
+    for allocation in await store.to_stop_again(tx, limit=AT_ONCE):
+        await stop_again(tx, allocation)
+
+
+async def stopped_for_too_long(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
+    """Its time is over: it is released. For the balance only if the ladder says so, too: who was given time has it."""
+    match allocation.stop_reason:
+        case StopReason.USER:
+            await allocations.release_for(tx, allocation, reason="lease_expired", by=BY)
+        case StopReason.BUDGET:
+            await allocations.release_for(tx, allocation, reason=BUDGET_SPENT, by=BY)
+        case _:
+            currency = (await allocations.allocation_show(tx, allocation.id)).currency
+            now = await standings.of(tx, allocation.org_id, currency)
+            if now.rung in (Rung.GOOD, Rung.LOW):  # it could not be started: it is kept as long as its lease
+                await store.due(tx, allocation.id, None)
+            elif now.rung is Rung.RELEASED:
+                await allocations.release_for(tx, allocation, reason=BALANCE_EMPTY, by=BY)
+            else:
+                await store.due(tx, allocation.id, max(now.due_at or clock.now(), clock.now() + LOOK_AGAIN))
+
+
+def _grace(policy: PolicyReader, org_id: OrgId) -> timedelta:
+    return timedelta(hours=policy.number("billing.grace_hours", org_id))

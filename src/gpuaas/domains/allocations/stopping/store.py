@@ -1,9 +1,12 @@
 """SQL of stopping. States are moved by the one statement of allocations; here is what is noted beside."""
 
+from collections.abc import Sequence
 from datetime import datetime
+from uuid import UUID
 
 from gpuaas.domains.allocations.models import Allocation
-from gpuaas.infra.postgres.tx import Row, Tx, decode
+from gpuaas.domains.billing.standing.models import Place
+from gpuaas.infra.postgres.tx import Row, Tx, decode, decode_all
 from gpuaas.kit.ids import AllocationId
 
 STOPPING = """
@@ -23,7 +26,46 @@ UPDATE allocations SET stop_reason = '', stopped_by = '', stop_requested_at = NU
 WHERE id = $1 RETURNING *
 """
 UNPAID = "UPDATE allocations SET stop_unpaid = $2, version = version + 1 WHERE id = $1 RETURNING *"
-DUE = "UPDATE allocations SET stop_due_at = $2, due_at = $2, version = version + 1 WHERE id = $1 RETURNING *"
+DUE = """
+UPDATE allocations SET stop_due_at = $2, due_at = coalesce($2, expires_at), version = version + 1
+WHERE id = $1 RETURNING *
+"""
+OTHERWISE = """
+UPDATE allocations SET stop_reason = $2, stop_due_at = $3, due_at = $3, version = version + 1 WHERE id = $1 RETURNING *
+"""
+# What an organisation has that costs something in a currency, locked in one order before anything is done with any.
+_OF_PLACE = """
+SELECT a.* FROM allocations a JOIN sku_prices p ON p.id = a.price_id
+WHERE a.org_id = $1 AND p.currency = $2 AND p.micros_per_gpu_hour > 0
+"""
+_NODES_ANSWER = """
+NOT EXISTS (SELECT FROM slot_holds h JOIN node_heartbeats b ON b.node_id = h.node_id
+            WHERE h.allocation_id = a.id AND h.ended_at IS NULL AND b.liveness <> 'online')
+"""
+_LOCKED = "ORDER BY a.id LIMIT $3 FOR NO KEY UPDATE OF a"
+TO_STOP = f"""
+{_OF_PLACE} AND (a.state = 'active' OR (a.state = 'stopped' AND a.stop_reason = 'user' AND NOT a.stop_unpaid)) {_LOCKED}
+"""
+TO_RELEASE = f"{_OF_PLACE} AND a.state IN ('active', 'stopped') {_LOCKED}"
+TO_START = f"""
+{_OF_PLACE} AND a.state = 'stopped' AND (a.stop_unpaid OR (a.stop_reason = 'balance'
+    AND (a.stop_after IS NULL OR a.stop_after <= now()) AND {_NODES_ANSWER})) {_LOCKED}
+"""
+TO_STOP_IN = """
+SELECT a.* FROM allocations a JOIN sku_prices p ON p.id = a.price_id
+WHERE a.project_id = $1 AND p.currency = $2 AND p.micros_per_gpu_hour > 0 AND a.state = 'active'
+ORDER BY a.id LIMIT $3 FOR NO KEY UPDATE OF a
+"""
+TO_STOP_AGAIN = f"""
+SELECT a.* FROM allocations a
+WHERE a.state = 'stopped' AND a.failure_code = 'stop_failed' AND a.stop_after <= now() AND {_NODES_ANSWER}
+ORDER BY a.id LIMIT $1 FOR NO KEY UPDATE OF a SKIP LOCKED
+"""
+CONCERNED = """
+SELECT DISTINCT a.org_id, p.currency FROM allocations a JOIN sku_prices p ON p.id = a.price_id
+WHERE (a.state = 'stopped' AND (a.stop_reason = 'balance' OR a.stop_unpaid))
+   OR (a.state IN ('active', 'stopped') AND (a.org_id, p.currency) IN (SELECT * FROM unnest($1::uuid[], $2::text[])))
+"""
 
 
 async def stopping(tx: Tx, allocation_id: AllocationId, *, reason: str, by: str, due_at: datetime | None) -> Allocation:
@@ -47,6 +89,39 @@ async def unpaid(tx: Tx, allocation_id: AllocationId, *, unpaid: bool) -> Alloca
 
 async def due(tx: Tx, allocation_id: AllocationId, at: datetime | None) -> Allocation:
     return _one(await tx.row(DUE, allocation_id, at))
+
+
+async def otherwise(tx: Tx, allocation_id: AllocationId, *, reason: str, due_at: datetime) -> Allocation:
+    """Stopped it stays, for another reason."""
+    return _one(await tx.row(OTHERWISE, allocation_id, reason, due_at))
+
+
+# those to whom something is to be done, each locked ------------------------------------------------------------------
+async def to_stop(tx: Tx, place: Place, *, limit: int) -> list[Allocation]:
+    return decode_all(Allocation, await tx.rows(TO_STOP, place.org_id, place.currency, limit))
+
+
+async def to_release(tx: Tx, place: Place, *, limit: int) -> list[Allocation]:
+    return decode_all(Allocation, await tx.rows(TO_RELEASE, place.org_id, place.currency, limit))
+
+
+async def to_start(tx: Tx, place: Place, *, limit: int) -> list[Allocation]:
+    """Those whose nodes answer, and those that only are charged again."""
+    return decode_all(Allocation, await tx.rows(TO_START, place.org_id, place.currency, limit))
+
+
+async def to_stop_in(tx: Tx, project_id: UUID, currency: str, *, limit: int) -> list[Allocation]:
+    return decode_all(Allocation, await tx.rows(TO_STOP_IN, project_id, currency, limit))
+
+
+async def to_stop_again(tx: Tx, *, limit: int) -> list[Allocation]:
+    return decode_all(Allocation, await tx.rows(TO_STOP_AGAIN, limit))
+
+
+async def concerned(tx: Tx, places: Sequence[Place]) -> list[Place]:
+    """Of these, those who have something; and those who have something that is stopped for money."""
+    orgs, currencies = [place.org_id for place in places], [place.currency for place in places]
+    return decode_all(Place, await tx.rows(CONCERNED, orgs, currencies))
 
 
 def _one(row: Row | None) -> Allocation:

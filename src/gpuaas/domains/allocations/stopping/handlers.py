@@ -1,0 +1,51 @@
+"""What stops and starts allocations by itself: how an organisation stands with its money, and what a project may spend.
+
+Events say when to look; what is done follows from how things are then, so they may come late, twice and in any order. A
+timer looks, too, for whoever was not told."""
+
+from collections.abc import Awaitable, Callable
+
+from gpuaas.contracts.events.base import Envelope
+from gpuaas.contracts.events.billing import StandingChanged
+from gpuaas.domains.allocations.stopping import service
+from gpuaas.domains.billing.standing.models import Place
+from gpuaas.infra.events import reaction, timer
+from gpuaas.infra.postgres.database import Database
+from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
+from gpuaas.kit import log
+from gpuaas.kit.errors import Conflict
+from gpuaas.kit.ids import OrgId
+from gpuaas.kit.parts import Parts
+from gpuaas.ports.policy import PolicyReader
+
+_EVERYTHING = Sight(PLATFORM)
+
+
+@reaction("allocations.standing", to=StandingChanged)
+async def standing_hear(tx: Tx, event: StandingChanged, envelope: Envelope, parts: Parts) -> None:
+    if envelope.org_id is not None:
+        await service.standing_follow(tx, _policy(parts), Place(OrgId(envelope.org_id), event.currency))
+
+
+@timer("allocations.money", every_seconds=5)
+async def money_sweep(parts: Parts) -> None:
+    """Whatever was told, or not: everybody's allocations are as their money says. One organisation's is a transaction of
+    its own."""
+    db, policy = parts.get(Database), _policy(parts)
+    async with db.read(_EVERYTHING) as tx:
+        places = await service.concerned(tx)
+    for place in places:
+        await _alone(db, service.standing_follow, policy, place)
+    await _alone(db, service.stops_again)
+
+
+async def _alone(db: Database, verb: Callable[..., Awaitable[object]], *arguments: object) -> None:
+    try:
+        async with db.transaction(_EVERYTHING, service.BY) as tx:
+            await verb(tx, *arguments)
+    except Conflict as conflict:
+        log.get_logger().info("it went another way meanwhile", reason=conflict.message)
+
+
+def _policy(parts: Parts) -> PolicyReader:
+    return parts.get(PolicyReader)  # type: ignore[type-abstract] # the part is whatever implements it
