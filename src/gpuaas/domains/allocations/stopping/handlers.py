@@ -29,8 +29,8 @@ async def standing_hear(tx: Tx, event: StandingChanged, envelope: Envelope, part
 
 @timer("allocations.money", every_seconds=5)
 async def money_sweep(parts: Parts) -> None:
-    """Whatever was told, or not: everybody's allocations are as their money says. One organisation's is a transaction of
-    its own."""
+    """Whatever was told, or not: everybody's allocations are as their money says. Those of one organisation are a
+    transaction of their own."""
     db, policy = parts.get(Database), _policy(parts)
     async with db.read(_EVERYTHING) as tx:
         places = await service.concerned(tx)

@@ -175,6 +175,7 @@ async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
 
     Those that are just being stopped or started come to rest first: whoever calls looks again."""
     now = await standings.of(tx, place.org_id, place.currency)
+    found: list[Allocation] = []
     match now.rung:
         case Rung.STOPPED:
             found = await store.to_stop(tx, place, limit=AT_ONCE)
@@ -190,7 +191,7 @@ async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
             for allocation in found:
                 await _start_for_money(tx, policy, allocation)
         case Rung.EMPTY:
-            return 0
+            pass
     return len(found)
 
 

@@ -56,11 +56,11 @@ SELECT a.* FROM allocations a JOIN sku_prices p ON p.id = a.price_id
 WHERE a.project_id = $1 AND p.currency = $2 AND p.micros_per_gpu_hour > 0 AND a.state = 'active'
 ORDER BY a.id LIMIT $3 FOR NO KEY UPDATE OF a
 """
-TO_STOP_AGAIN = f"""
+_UNPROVEN = """
 SELECT a.* FROM allocations a
-WHERE a.state = 'stopped' AND a.failure_code = 'stop_failed' AND a.stop_after <= now() AND {_NODES_ANSWER}
-ORDER BY a.id LIMIT $1 FOR NO KEY UPDATE OF a SKIP LOCKED
+WHERE a.state = 'stopped' AND a.failure_code = 'stop_failed' AND a.stop_after <= now()
 """
+TO_STOP_AGAIN = f"{_UNPROVEN} AND {_NODES_ANSWER} ORDER BY a.id LIMIT $1 FOR NO KEY UPDATE OF a SKIP LOCKED"
 CONCERNED = """
 SELECT DISTINCT a.org_id, p.currency FROM allocations a JOIN sku_prices p ON p.id = a.price_id
 WHERE (a.state = 'stopped' AND (a.stop_reason = 'balance' OR a.stop_unpaid))
