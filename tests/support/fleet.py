@@ -275,7 +275,7 @@ class Fleet:
         while True:
             async with self.db.read(EVERYTHING) as tx:
                 rows = await tx.rows(
-                    "SELECT * FROM outbox WHERE stream = 'PROVISIONING' AND NOT id = ANY($1) ORDER BY id",
+                    "SELECT * FROM outbox WHERE stream IN ('PROVISIONING', 'BILLING') AND NOT id = ANY($1) ORDER BY id",
                     list(self.handled),
                 )
             if not rows:
@@ -292,7 +292,7 @@ class Fleet:
             name=row["name"],
             version=1,
             occurred_at=row["created_at"],
-            org_id=None,
+            org_id=row["org_id"],
             subject_id=row["subject_id"],
             actor=row["actor"],
             correlation_id="",
