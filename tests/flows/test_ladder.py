@@ -1,5 +1,5 @@
-"""The ladder at an empty balance, on simulated machines: warned, nothing new, stopped and kept, released; money stops it
-at any rung. Whatever is told twice, late or never."""
+"""The ladder at an empty balance, on simulated machines: warned, nothing new, stopped and kept, released; money stops
+it at any rung. Whatever is told twice, late or never."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -32,8 +32,9 @@ from tests.support.servers import DatabaseUrls
 S = AllocationState
 HOUR = 3_600
 LATER = """
-UPDATE standings SET state_since = state_since - make_interval(hours => $2), due_at = due_at - make_interval(hours => $2),
-    counting_since = counting_since - make_interval(hours => $2) WHERE org_id = $1
+UPDATE standings SET state_since = state_since - make_interval(hours => $2),
+    due_at = due_at - make_interval(hours => $2), counting_since = counting_since - make_interval(hours => $2)
+WHERE org_id = $1
 """
 
 

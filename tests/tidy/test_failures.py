@@ -10,7 +10,37 @@ ADVERSITY = "tests/flows/test_allocation_adversity.py"
 LIFETIME = "tests/domains/allocations/test_lifetime.py"
 CONDITION = "tests/domains/allocations/test_condition.py"
 STEPS = "tests/flows/test_every_step.py"
+STOPPING = "tests/flows/test_stop_and_start.py"
+LADDER = "tests/flows/test_ladder.py"
 SHOWN = {
+    "the balance is empty, and stays so": (
+        LADDER,
+        "test_without_money_it_is_released_clean_with_a_certificate_after_the_grace",
+    ),
+    "money comes while it is being stopped": (
+        LADDER,
+        "test_a_top_up_while_it_stops_starts_it_once_it_is_stopped",
+    ),
+    "the node does not prove that the login is closed": (
+        LADDER,
+        "test_a_stop_that_no_node_has_proven_is_asked_for_again",
+    ),
+    "a GPU fails its proof when it is started": (
+        STOPPING,
+        "test_a_start_whose_gpus_are_sick_closes_the_login_again",
+    ),
+    "the node is lost while it is stopped": (
+        LADDER,
+        "test_a_node_lost_while_stopped_is_not_started_until_it_is_back",
+    ),
+    "it is released while it stops or starts": (
+        STOPPING,
+        "test_a_release_while_it_starts_comes_first_and_leaves_no_account",
+    ),
+    "events of money come twice, late, in any order, or not at all": (
+        LADDER,
+        "test_events_that_come_late_and_in_the_wrong_order_do_what_is_right_now",
+    ),
     "a GPU fails its health proof": (
         DRIVERS,
         "test_a_failed_health_proof_fails_the_allocation_and_the_sick_gpu_is_quarantined",
