@@ -131,7 +131,7 @@ async def test_at_zero_it_is_stopped_and_kept_and_a_top_up_starts_it_as_it_was(l
 
     assert await ladder.look() is Rung.EMPTY
     assert (await ladder.read(allocation)).state is S.ACTIVE
-    assert refusal(await ladder.ground.ask(), 409) == "balance_empty"
+    assert refusal(await ladder.ground.ask()) == (409, "balance_empty")
 
     await ladder.wait(1)
     assert await ladder.look() is Rung.STOPPED
@@ -143,7 +143,7 @@ async def test_at_zero_it_is_stopped_and_kept_and_a_top_up_starts_it_as_it_was(l
     before = await ladder.cost(allocation)
     assert before.paused
     refused = await ladder.ground.say("POST", f"/{allocation.id}/start")
-    assert refusal(refused, 409) == "balance_empty"
+    assert refusal(refused) == (409, "balance_empty")
 
     await ladder.top_up()
     assert await ladder.look() is Rung.GOOD
