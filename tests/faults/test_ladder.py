@@ -3,7 +3,6 @@ worker's own timers and reactions does anything."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -14,6 +13,7 @@ from gpuaas.infra.hosts.simulated import accounts as shells
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from tests.support.money import MICROS
+from tests.support.people import refusal
 from tests.support.servers import DatabaseUrls
 from tests.support.site import SECONDS, Site, site_of
 
@@ -53,10 +53,9 @@ async def rung(site: Site, org_id: UUID, wanted: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def refused(site: Site) -> Any:
+async def refused(site: Site) -> tuple[int, str]:
     body = {"sku_id": site.sku_id, "gpu_count": 1, "ssh_keys": ["ssh-ed25519 AAAA"]}
-    answer = await site.ask("POST", site.project, body)
-    return answer.status_code, answer.json()["code"]
+    return refusal(await site.ask("POST", site.project, body))
 
 
 async def spent(site: Site) -> tuple[str, UUID]:
