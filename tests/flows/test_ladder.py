@@ -83,6 +83,13 @@ class Ladder:
         async with self.ground.db.transaction(EVERYTHING, "test") as tx:
             await standing.refresh(tx, self.ground.fleet.city.policy, OrgId(self.ground.org_id))
 
+    async def budget(self, hard_micros: int) -> None:
+        """Reached, it is at once what stops: without a grace."""
+        city = self.ground.fleet.city
+        city.policy.values |= {"billing.budget_grace_minutes": 0}
+        body = {"project_id": str(self.ground.project_id), "hard_micros": hard_micros}
+        found(await city.ask(self.ground.owner, "PUT", f"/orgs/{self.ground.org_id}/budgets", body), 200)
+
     async def read(self, allocation: Allocation) -> Allocation:
         return await self.ground.read(allocation.id)
 
@@ -305,3 +312,47 @@ async def test_a_stop_that_no_node_has_proven_is_asked_for_again(ladder: Ladder)
     assert (told.state, told.failure_code) == (S.STOPPED, "")
     with pytest.raises(HostFailed, match="cannot log in"):
         ladder.runs(allocation)
+
+
+async def test_a_spent_budget_stops_its_project_until_it_is_raised_and_somebody_starts_it(ladder: Ladder) -> None:
+    await ladder.top_up(1_000)
+    allocation = await ladder.ground.active()
+    await backdated(ladder.sql, allocation.id, 60)
+    await ladder.budget(1)
+    assert await ladder.look() is Rung.GOOD
+    stopped = await ladder.read(allocation)
+    assert (stopped.state, stopped.stop_reason) == (S.STOPPED, "budget")
+    assert (await ladder.cost(allocation)).paused
+    assert await ladder.look() is Rung.GOOD
+    assert (await ladder.read(allocation)).state is S.STOPPED
+    refused = await ladder.ground.say("POST", f"/{allocation.id}/start")
+    assert refusal(refused) == (409, "budget_spent")
+    await ladder.budget(1_000 * MICROS)
+    found(await ladder.ground.say("POST", f"/{allocation.id}/start"), 202)
+    await ladder.look()
+    assert (await ladder.read(allocation)).state is S.ACTIVE
+    assert not (await ladder.cost(allocation)).paused
+
+
+async def test_what_a_budget_stopped_is_released_when_nobody_starts_it_in_time(ladder: Ladder) -> None:
+    await ladder.top_up(1_000)
+    allocation = await ladder.ground.active()
+    await backdated(ladder.sql, allocation.id, 60)
+    await ladder.budget(1)
+    await ladder.look()
+    await ladder.sql.execute("UPDATE allocations SET due_at = now() WHERE id = $1", allocation.id)
+    await lifetime.deadlines_follow(ladder.parts)
+    await ladder.ground.run()
+    ended = await ladder.read(allocation)
+    assert (ended.state, ended.release_reason) == (S.RELEASED, "budget_spent")
+
+
+async def test_what_was_stopped_for_the_balance_stays_so_for_a_spent_budget_when_money_comes(ladder: Ladder) -> None:
+    allocation = await ladder.ground.active()
+    await ladder.down_to(Rung.STOPPED, allocation)
+    await ladder.budget(1)
+    await ladder.top_up()
+    assert await ladder.look() is Rung.GOOD
+    kept = await ladder.read(allocation)
+    assert (kept.state, kept.stop_reason) == (S.STOPPED, "budget")
+    assert (await ladder.cost(allocation)).paused

@@ -12,7 +12,7 @@ from gpuaas.kit.ids import AllocationId
 
 _ONE = "/projects/{project_id}/allocations/{allocation_id}"
 
-MONEY = (Code.BALANCE_EMPTY,)
+MONEY = (Code.BALANCE_EMPTY, Code.BUDGET_SPENT)
 
 
 @operation(

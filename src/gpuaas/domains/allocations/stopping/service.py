@@ -22,6 +22,8 @@ from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.states import S
 from gpuaas.domains.allocations.stopping import store
 from gpuaas.domains.allocations.timeline.service import timeline_add
+from gpuaas.domains.billing.budgets import service as budgets
+from gpuaas.domains.billing.budgets.models import Budget
 from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.billing.standing import service as standings
 from gpuaas.domains.billing.standing.models import Place
@@ -168,6 +170,7 @@ async def may_start(tx: Tx, allocation: Allocation) -> None:
     """Refuse what nobody could pay for."""
     currency = (await allocations.allocation_show(tx, allocation.id)).currency
     await standings.refusal(tx, allocation.org_id, currency)
+    await budgets.refusal(tx, allocation.project_id, currency)
 
 
 async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
@@ -220,6 +223,15 @@ async def _start_for_money(tx: Tx, policy: PolicyReader, allocation: Allocation)
         await timeline_add(tx, allocation, "stop", _WORDS[StopReason.BUDGET])
         return
     await allocation_start(tx, allocation.id, by=BY)
+
+
+async def budget_follow(tx: Tx, policy: PolicyReader, budget: Budget) -> int:
+    """Its hard limit is reached and its grace over: what runs in the project is stopped."""
+    found = await store.to_stop_in(tx, budget.project_id, budget.currency, limit=AT_ONCE)
+    for allocation in found:
+        due_at = clock.now() + _grace(policy, allocation.org_id)
+        await allocation_stop(tx, allocation.id, reason=StopReason.BUDGET, by=BY, due_at=due_at)
+    return len(found)
 
 
 async def concerned(tx: Tx) -> list[Place]:
