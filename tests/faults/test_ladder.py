@@ -12,6 +12,7 @@ from gpuaas.domains.allocations.models import login_of
 from gpuaas.infra.hosts.simulated import accounts as shells
 from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
+from tests.support.ground import SSH_KEY
 from tests.support.money import MICROS
 from tests.support.people import refusal
 from tests.support.servers import DatabaseUrls
@@ -54,7 +55,7 @@ async def rung(site: Site, org_id: UUID, wanted: str) -> None:
 
 
 async def refused(site: Site) -> tuple[int, str]:
-    body = {"sku_id": site.sku_id, "gpu_count": 1, "ssh_keys": ["ssh-ed25519 AAAA"]}
+    body = {"sku_id": site.sku_id, "gpu_count": 1, "ssh_keys": [SSH_KEY]}
     return refusal(await site.ask("POST", site.project, body))
 
 
