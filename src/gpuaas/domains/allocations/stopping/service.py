@@ -29,7 +29,6 @@ from gpuaas.domains.billing.standing import service as standings
 from gpuaas.domains.billing.standing.models import Place
 from gpuaas.domains.runs import service as runs
 from gpuaas.infra.postgres.tx import Tx
-from gpuaas.kit import clock
 from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import AllocationId, OrgId
 from gpuaas.ports.policy import PolicyReader
@@ -182,7 +181,7 @@ async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
     match now.rung:
         case Rung.STOPPED:
             found = await store.to_stop(tx, place, limit=AT_ONCE)
-            due_at = now.due_at or clock.now() + _grace(policy, place.org_id)
+            due_at = now.due_at or await store.now(tx) + _grace(policy, place.org_id)
             for allocation in found:
                 await _stop_for_money(tx, allocation, due_at)
         case Rung.RELEASED:
@@ -203,22 +202,20 @@ async def _stop_for_money(tx: Tx, allocation: Allocation, due_at: datetime) -> N
         await allocation_stop(tx, allocation.id, reason=StopReason.BALANCE, by=BY, due_at=due_at)
         return
     allocation = await store.unpaid(tx, allocation.id, unpaid=True)  # its people stopped it, and cannot pay for that
-    await meters.meter_pause(tx, allocation.id, at=clock.now(), reason=METER_REASON)
-    await timeline_add(
-        tx, allocation, "unpaid", "the balance is empty; it is not charged, and released if that stays so"
-    )
+    await meters.meter_pause(tx, allocation.id, at=await store.now(tx), reason=METER_REASON)
+    await timeline_add(tx, allocation, "stop", "the balance is empty; it is not charged, and released if that stays so")
 
 
 async def _start_for_money(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
     if allocation.stop_unpaid:
         allocation = await store.unpaid(tx, allocation.id, unpaid=False)
-        await meters.meter_resume(tx, allocation.id, at=clock.now())
+        await meters.meter_resume(tx, allocation.id, at=await store.now(tx))
         await timeline_add(tx, allocation, "paid", "there is money again: it is charged, and stays stopped")
         return
     try:
         await may_start(tx, allocation)
     except Conflict:  # the balance is good, and the project's budget is spent
-        due_at = clock.now() + _grace(policy, allocation.org_id)
+        due_at = await store.now(tx) + _grace(policy, allocation.org_id)
         allocation = await store.otherwise(tx, allocation.id, reason=StopReason.BUDGET, due_at=due_at)
         await timeline_add(tx, allocation, "stop", _WORDS[StopReason.BUDGET])
         return
@@ -229,7 +226,7 @@ async def budget_follow(tx: Tx, policy: PolicyReader, budget: Budget) -> int:
     """Its hard limit is reached and its grace over: what runs in the project is stopped."""
     found = await store.to_stop_in(tx, budget.project_id, budget.currency, limit=AT_ONCE)
     for allocation in found:
-        due_at = clock.now() + _grace(policy, allocation.org_id)
+        due_at = await store.now(tx) + _grace(policy, allocation.org_id)
         await allocation_stop(tx, allocation.id, reason=StopReason.BUDGET, by=BY, due_at=due_at)
     return len(found)
 
@@ -260,7 +257,8 @@ async def stopped_for_too_long(tx: Tx, policy: PolicyReader, allocation: Allocat
             elif now.rung is Rung.RELEASED:
                 await allocations.release_for(tx, allocation, reason=BALANCE_EMPTY, by=BY)
             else:
-                await store.due(tx, allocation.id, max(now.due_at or clock.now(), clock.now() + LOOK_AGAIN))
+                soon = await store.now(tx) + LOOK_AGAIN
+                await store.due(tx, allocation.id, max(now.due_at or soon, soon))
 
 
 def _grace(policy: PolicyReader, org_id: OrgId) -> timedelta:

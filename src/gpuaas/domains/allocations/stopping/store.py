@@ -25,6 +25,7 @@ UPDATE allocations SET stop_reason = '', stopped_by = '', stop_requested_at = NU
     stop_unpaid = false, stop_after = NULL, failure_code = '', failure = ''
 WHERE id = $1 RETURNING *
 """
+NOW = "SELECT now()"
 UNPAID = "UPDATE allocations SET stop_unpaid = $2, version = version + 1 WHERE id = $1 RETURNING *"
 DUE = """
 UPDATE allocations SET stop_due_at = $2, due_at = coalesce($2, expires_at), version = version + 1
@@ -81,6 +82,11 @@ async def stopped(
 
 async def started(tx: Tx, allocation_id: AllocationId) -> Allocation:
     return _one(await tx.row(STARTED, allocation_id))
+
+
+async def now(tx: Tx) -> datetime:
+    found: datetime = await tx.value(NOW)
+    return found
 
 
 async def unpaid(tx: Tx, allocation_id: AllocationId, *, unpaid: bool) -> Allocation:
