@@ -19,6 +19,7 @@ EXPECTED = {
     "allocations timeline": "node.health",
     "allocations release": "Certificate of sanitisation: ",
     "certificates verify": "Valid: ",
+    "billing top-up": "/pay/cs_test_",
     "projects create research": "research",
     "--token-file": "research",
     "policy explain": "security review",
