@@ -10,8 +10,10 @@ from gpuaas.domains.allocations.explaining.answers import explained, summary
 from gpuaas.domains.allocations.explaining.facts import Facts, PolicyHere
 from gpuaas.domains.allocations.explaining.wording import about, lasting, listed, money, sentence, until
 from gpuaas.domains.allocations.models import Allocation, Shown, ShownGpu
+from gpuaas.domains.allocations.money.models import NOTHING, Money
 from gpuaas.domains.allocations.states import LIFE, LIVE
-from gpuaas.kit.ids import AllocationId, NodeId, OrgId, ProjectId, SkuId, new_id
+from gpuaas.domains.billing.ledger.models import Entry
+from gpuaas.kit.ids import AllocationId, NodeId, OrgId, ProjectId, SkuId, TransactionId, new_id
 
 S = AllocationState
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -24,10 +26,25 @@ POLICIES = {
     "allocations.idle_minutes": PolicyHere(120, ""),
     "allocations.idle_grace_minutes": PolicyHere(30, ""),
     "allocations.node_lost_action": PolicyHere("keep", "allocations.node_lost_action is keep: the default."),
+    "billing.hold_minutes": PolicyHere(60, "billing.hold_minutes is 60 minutes: the default."),
+    "billing.fault_credit_minutes": PolicyHere(60, "billing.fault_credit_minutes is 60 minutes: the default."),
     "allocations.queue_hours": PolicyHere(72, "allocations.queue_hours is 72 hours: set at level org."),
 }
 PLACE = QueuePlace(position=2, waiting=5, estimated_start=NOW + 3 * HOUR, reason="1 is before it, by age.")
 
+CREDIT = Entry(
+    id=TransactionId(new_id()),
+    number=3,
+    at=NOW - HOUR,
+    kind="credit",
+    amount_micros=7_000_000,
+    balance_micros=7_000_000,
+    currency="USD",
+    subject_id=ID,
+    reason="hardware fault: XID 79",
+    reverses_id=None,
+    actor="system",
+)
 UNSEEN: dict[str, Any] = {
     "price_id": new_id(),
     "requested_by_id": None,
@@ -103,6 +120,9 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
     more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
     gpus = changed.pop("gpus", [] if state in {S.REQUESTED, S.FAILED} else [gpu(0), gpu(1)])
     policies = POLICIES | changed.pop("policies", {})
+    used = Money(cost_micros=14_000_000, usable_seconds=7_200, held_micros=7_000_000, runway_seconds=86_400)
+    spent = changed.pop("money", used if was_active else NOTHING)
+    credited = changed.pop("credits", [])
     row |= {name: value for name, value in changed.items() if name in row}
     more |= {name: value for name, value in changed.items() if name in more}
     shown = row | {
@@ -120,6 +140,8 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         price_from=datetime(2026, 1, 1, tzinfo=UTC),
         certificates=certificates,
         policies=policies,
+        money=spent,
+        credits=credited,
         now=NOW,
     )
 
@@ -222,7 +244,25 @@ def test_the_summary_is_one_sentence_for_every_state(given: Facts, said: str):
             facts(S.ACTIVE),
             "What does it cost?",
             "3.50 USD per GPU-hour, the price of h200-8 since 2026-01-01 00:00 UTC, 7.00 USD for its 2. That price "
-            "stays for as long as it lasts. It counts from 2026-03-01 10:00 UTC on: about 14.00 USD.",
+            "stays for as long as it lasts. It counts from 2026-03-01 10:00 UTC on, while it can be used: 14.00 USD "
+            "for 2 hours.",
+        ),
+        (
+            facts(S.ACTIVE),
+            "What is set aside for it?",
+            "7.00 USD, given back when it is released. The balance lasts 1 day with all that runs. "
+            "billing.hold_minutes is 60 minutes: the default.",
+        ),
+        (
+            facts(S.ACTIVE, money=Money(paused_since=NOW - HOUR, paused_reason="GPU S1 on gpu-7: XID 79")),
+            "Why is it not charged now?",
+            "Since 2026-03-01 11:00:00 UTC, the last good proof, it cannot be used: GPU S1 on gpu-7: XID 79.",
+        ),
+        (
+            facts(S.ACTIVE, credits=[CREDIT]),
+            "What was given back for it?",
+            "7.00 USD at 2026-03-01 11:00 UTC: hardware fault: XID 79. billing.fault_credit_minutes is 60 minutes: the "
+            "default.",
         ),
         (
             facts(S.ACTIVE),

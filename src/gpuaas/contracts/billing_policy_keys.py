@@ -5,6 +5,17 @@ from gpuaas.contracts.policy_key import PolicyKey, Stricter, by_platform, number
 BILLING_KEYS: tuple[PolicyKey, ...] = (
     by_platform(
         number(
+            "billing.fault_credit_minutes",
+            60,
+            (0, 10_080),
+            "minutes",
+            Stricter.LOWER,
+            "How many minutes of its price an allocation is credited for a hardware fault of one of its GPUs; at most "
+            "what it has cost.",
+        )
+    ),
+    by_platform(
+        number(
             "billing.hold_minutes",
             60,
             (0, 43_200),

@@ -14,7 +14,7 @@ from gpuaas.domains.allocations.states import HOLDS_SLOTS, KEPT, LIVE, HoldState
 
 Answer = Callable[[Facts], str]
 """Empty: the question does not fit."""
-_HOUR = 3600
+MAX_CREDITS = 5
 _FAILED: dict[str, str] = {
     "cancelled": "Ask again whenever you like.",
     "health_proof_failed": "The GPUs that failed are in quarantine, so the next request gets others: ask again.",
@@ -22,6 +22,7 @@ _FAILED: dict[str, str] = {
     "capacity_lost": "Its GPUs were taken out of sale at that moment: ask again.",
     "provisioning_overdue": "Ask again; your operator can see what it waited for.",
     "deadline": "The node did not answer in time: ask again; it is given nothing new until it answers.",
+    "balance_too_low": "Nothing was charged.",
     "queue_expired": "Ask again, for fewer GPUs or another SKU if it is urgent.",
 }
 _BY_ITSELF: dict[str, str] = {
@@ -276,11 +277,38 @@ def what_it_costs(facts: Facts) -> str:
     price = f"{each} per GPU-hour{since}{total}. That price stays for as long as it lasts."
     if it.active_at is None:
         return f"Nothing yet. {price}"
-    end = it.release_requested_at or facts.now
-    seconds = max((end - it.active_at).total_seconds(), 0)
-    owed = int(it.micros_per_gpu_hour * gpus * seconds / _HOUR)
-    span = f"from {at(it.active_at)}" + (f" to {at(end)}" if it.release_requested_at else " on")
-    return f"{price} It counts {span}: about {about(it.currency, owed)}."
+    span = f"from {at(it.active_at)}" + (f" to {at(it.release_requested_at)}" if it.release_requested_at else " on")
+    used = lasting(timedelta(seconds=facts.money.usable_seconds))
+    return f"{price} It counts {span}, while it can be used: {about(it.currency, facts.money.cost_micros)} for {used}."
+
+
+def what_is_set_aside(facts: Facts) -> str:
+    """The deposit, and how long the rest lasts."""
+    it, held = facts.shown, facts.money.held_micros
+    if not held:
+        return ""
+    lasts = facts.money.runway_seconds
+    left = "" if lasts is None else f" The balance lasts {lasting(timedelta(seconds=lasts))} with all that runs."
+    text = f"{money(it.currency, held)}, given back when it is released.{left}"
+    return _with(facts, text, "billing.hold_minutes")
+
+
+def why_not_charged(facts: Facts) -> str:
+    since = facts.money.paused_since
+    if since is None or facts.shown.state is not S.ACTIVE:
+        return ""
+    reason = sentence(facts.money.paused_reason, capital=False)
+    return f"Since {since:%Y-%m-%d %H:%M:%S} UTC, the last good proof, it cannot be used: {reason}"
+
+
+def what_was_given_back(facts: Facts) -> str:
+    if not facts.credits:
+        return ""
+    told = [
+        f"{money(entry.currency, entry.amount_micros)} at {at(entry.at)}: {entry.reason}"
+        for entry in facts.credits[:MAX_CREDITS]
+    ]
+    return _with(facts, sentence("; ".join(told)), "billing.fault_credit_minutes")
 
 
 def how_it_is(facts: Facts) -> str:
@@ -331,6 +359,9 @@ _QUESTIONS: tuple[tuple[str, Answer], ...] = (
     ("What happens next?", what_next),
     ("How are its GPUs?", how_it_is),
     ("What does it cost?", what_it_costs),
+    ("Why is it not charged now?", why_not_charged),
+    ("What was given back for it?", what_was_given_back),
+    ("What is set aside for it?", what_is_set_aside),
     ("How long may it last?", how_long),
     ("How long may it wait?", how_long_it_may_wait),
     ("What if nobody uses it?", if_unused),

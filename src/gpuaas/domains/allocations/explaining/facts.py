@@ -7,6 +7,8 @@ import msgspec
 from gpuaas.contracts.http.allocations import QueuePlace
 from gpuaas.contracts.policy_keys import Value
 from gpuaas.domains.allocations.models import Allocation, Shown, ShownGpu
+from gpuaas.domains.allocations.money.models import Money
+from gpuaas.domains.billing.ledger.models import Entry
 
 
 class PolicyHere(msgspec.Struct, frozen=True):
@@ -27,4 +29,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the price it was made at held for its SKU; None: it cannot be told any more."""
     certificates: int
     policies: dict[str, PolicyHere]
+    money: Money
+    credits: list[Entry]
+    """What was given back or credited for it, the newest first."""
     now: datetime

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import msgspec
 
+from gpuaas.contracts.http.allocations import AllocationState
 from gpuaas.domains.allocations.lifetime.condition import HeldGpu
 from gpuaas.kit.ids import AllocationId, OrgId, ProjectId
 
@@ -34,6 +35,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True):
     id: AllocationId
     org_id: OrgId
     project_id: ProjectId
+    state: AllocationState
     degraded: bool
     degraded_reason: str
     held: list[HeldGpu]

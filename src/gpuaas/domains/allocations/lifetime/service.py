@@ -19,10 +19,11 @@ from gpuaas.contracts.events.allocations import (
 from gpuaas.contracts.http.flows import FlowKind, FlowState
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.lifetime import store
-from gpuaas.domains.allocations.lifetime.condition import troubles
+from gpuaas.domains.allocations.lifetime.condition import troubles, unusable
 from gpuaas.domains.allocations.lifetime.idle import Act, Rules, Use, Was, decide
 from gpuaas.domains.allocations.lifetime.models import Measured, Place, Whole
 from gpuaas.domains.allocations.models import Allocation
+from gpuaas.domains.allocations.money import service as money
 from gpuaas.domains.allocations.states import KEPT, HoldState, S
 from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.allocations.timeline.service import timeline_add
@@ -36,6 +37,7 @@ BY = "system:lifetime"
 SIGNAL = timedelta(minutes=3)
 """How old a node's last sample may be, and how far two may lie apart: agents measure each 15 s and tell each minute."""
 AT_ONCE = 200
+BEATS_PER_LEASE = 3
 DEADLINES = (S.REQUESTED, S.PROVISIONING, S.STOPPING, S.STOPPED, S.STARTING, S.RELEASING)
 QUEUE_EXPIRED = "queue_expired"
 OVERDUE = "provisioning_overdue"
@@ -150,18 +152,39 @@ async def condition_note(tx: Tx, policy: PolicyReader, *, node_id: UUID | None, 
     """Mark what tenants have as degraded, or whole again: those that hold something on the node, or all. Where to go
     on, None: that was all."""
     found = await store.whole(tx, node_id=node_id, after=after, limit=AT_ONCE)
-    for one in found:
+    clocks = await money.clocks(tx, [one.id for one in found])
+    beat = timedelta(seconds=policy.number("nodes.lease_seconds") / BEATS_PER_LEASE)
+    changed = [one for one in found if one.degraded or troubles(one.held) or clocks.stopped(one.id)]
+    await store.lock_all(tx, [one.id for one in changed])
+    for one in sorted(changed, key=lambda one: (one.org_id, one.id)):  # as everybody takes turns at ledgers
         reason = troubles(one.held)
         if reason:
             await _degrade(tx, one, reason)
         elif one.degraded:
             await _restore(tx, one)
+        await _clock(tx, policy, one, clocks, beat)
         lost = any(gpu.node_lost for gpu in one.held)
         if lost and policy.text("allocations.node_lost_action", one.org_id, one.project_id) == "end":
             allocation = await allocations.allocation_lock(tx, one.id)
             if allocation.state in KEPT:
                 await allocations.release_for(tx, allocation, reason="node_lost", by=BY)
     return found[-1].id if len(found) == AT_ONCE else None
+
+
+async def _clock(tx: Tx, policy: PolicyReader, one: Whole, clocks: money.Clocks, beat: timedelta) -> None:
+    """What cannot be used is not charged for, from the last good proof on; what can, is again."""
+    out_of_order = unusable(one.held, beat)
+    allocation = await allocations.allocation_get(tx, one.id)
+    if not clocks.open(one.id) or allocation.state not in KEPT:
+        return
+    if out_of_order:
+        reason = "; ".join(found.reason for found in out_of_order)
+        await money.clock_stop(tx, allocation, clocks, at=out_of_order[0].good_at, reason=reason)
+        for found in out_of_order:
+            if found.fault_id is not None:
+                await money.fault_credit(tx, policy, allocation, found.fault_id, found.reason)
+    elif allocation.state is S.ACTIVE and clocks.stopped(one.id):
+        await money.clock_start(tx, allocation)
 
 
 async def _degrade(tx: Tx, one: Whole, reason: str) -> None:

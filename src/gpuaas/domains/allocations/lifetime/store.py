@@ -79,10 +79,15 @@ SELECT * FROM allocations WHERE id = $1 AND state = 'active' AND idle_since = $2
 FOR NO KEY UPDATE
 """
 # the condition of what is held ---------------------------------------------------------------------------------------
-HELD = """
-SELECT a.id, a.org_id, a.project_id, a.degraded_since IS NOT NULL AS degraded, a.degraded_reason,
+HELD = _sql("""
+SELECT a.id, a.org_id, a.project_id, a.state, a.degraded_since IS NOT NULL AS degraded, a.degraded_reason,
     jsonb_agg(jsonb_build_object('node_name', n.name, 'node_lost', coalesce(b.liveness = 'lost', false),
-        'serial', h.serial, 'present', s.present, 'quarantine', coalesce(q.reason, ''))) AS held
+        'serial', h.serial, 'present', s.present, 'quarantine', coalesce(q.reason, ''), 'node_seen_at', b.seen_at,
+        'seen_at', CASE WHEN NOT s.present THEN greatest(s.last_seen_at, (
+            SELECT max(m.at) FROM node_metrics m WHERE m.node_id = h.node_id AND m.values ? METRIC AND m.at <= now()))
+            END,
+        'fault_id', CASE WHEN q.strike THEN q.id END,
+        'fault_at', CASE WHEN q.strike THEN least(q.since, (q.evidence ->> 'at')::timestamptz) END)) AS held
 FROM allocations a
 JOIN slot_holds h ON h.allocation_id = a.id AND h.ended_at IS NULL
 JOIN slots s ON s.id = h.slot_id
@@ -92,7 +97,9 @@ LEFT JOIN slot_quarantines q ON q.slot_id = s.id AND q.ended_at IS NULL
 WHERE a.state IN ('active', 'stopping', 'stopped', 'starting') AND a.id > $2 AND ($1::uuid IS NULL OR EXISTS (
     SELECT FROM slot_holds x WHERE x.allocation_id = a.id AND x.node_id = $1 AND x.ended_at IS NULL))
 GROUP BY a.id ORDER BY a.id LIMIT $3
-"""
+""")
+# All at once and in order, before anything of theirs is changed: whoever holds one of them takes the ledger after it.
+LOCK_ALL = "SELECT id FROM allocations WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE"
 DEGRADE = """
 UPDATE allocations SET degraded_since = now(), degraded_reason = $2
 WHERE id = $1 AND state IN ('active', 'stopping', 'stopped', 'starting')
@@ -180,12 +187,17 @@ async def whole(tx: Tx, *, node_id: UUID | None, after: UUID, limit: int) -> lis
             id=row["id"],
             org_id=row["org_id"],
             project_id=row["project_id"],
+            state=AllocationState(row["state"]),
             degraded=row["degraded"],
             degraded_reason=row["degraded_reason"],
             held=_Held.decode(row["held"]),
         )
         for row in await tx.rows(HELD, node_id, after, limit)
     ]
+
+
+async def lock_all(tx: Tx, ids: Sequence[AllocationId]) -> None:
+    await tx.rows(LOCK_ALL, list(ids))
 
 
 async def degrade(tx: Tx, allocation_id: AllocationId, reason: str) -> Allocation | None:

@@ -6,18 +6,18 @@ last sign of life of a silent node; a deposit is taken once, and open only while
 holds the allocation's row; the turn at the organisation's ledger comes after it."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from gpuaas.contracts.error_codes import Code
-from gpuaas.contracts.http.billing import MoneyHoldState
+from gpuaas.contracts.http.billing import AccountKind, MoneyHoldState, PostingKind
 from gpuaas.domains.allocations.models import Allocation, Shown
 from gpuaas.domains.allocations.money import store
 from gpuaas.domains.allocations.money.deposit import deposit_micros, refusal
 from gpuaas.domains.allocations.money.models import NOTHING, Money, Offer
 from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.billing.ledger import service as ledger
-from gpuaas.domains.billing.ledger.models import HoldWanted
+from gpuaas.domains.billing.ledger.models import Entry, HoldWanted, Posting, Wanted, between
 from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.billing.meters.models import MeterWanted, Running
 from gpuaas.domains.billing.meters.rating import lasts_seconds
@@ -33,8 +33,11 @@ from gpuaas.ports.policy import PolicyReader
 
 MARGIN = timedelta(days=7)
 """A deposit outlives the lease by so much: it is given back by the release, not by the calendar."""
+MAX_CREDITS = 20
+_LAST = UUID(int=(1 << 128) - 1)
 _READY = timedelta(hours=1)
 _MAX_REASON = 200
+_MAX_WORDS = 500
 
 
 def key_of(allocation_id: UUID) -> str:
@@ -140,13 +143,13 @@ async def meter_begin(tx: Tx, allocation: Allocation) -> None:
         asked_by=allocation.requested_by,
         asked_by_id=allocation.requested_by_id,
     )
-    proven = await store.proven_at(tx, allocation.id) or allocation.active_at or clock.now()
+    proven = await store.proven_at(tx, allocation.id) or allocation.active_at or await store.now(tx)
     await meters.meter_open(tx, wanted, at=proven)
 
 
 async def meter_end(tx: Tx, allocation: Allocation) -> None:
     """It was asked to be given back: nothing after that is charged, nor after the last sign of life of its nodes."""
-    asked = allocation.release_requested_at or clock.now()
+    asked = allocation.release_requested_at or await store.now(tx)
     silent = await store.silent_since(tx, allocation.id)
     if silent is not None and silent < asked:
         await meters.meter_close(tx, allocation.id, at=silent, reason="the last sign of life of its node")
@@ -164,6 +167,78 @@ async def settle(tx: Tx, allocation: Allocation) -> None:
             cost = format_micros(settled.billed_micros, settled.currency)
             await timeline_add(tx, allocation, "settled", f"{cost} for {settled.billed_seconds} usable seconds")
     await deposit_void(tx, allocation)
+
+
+# the clock -----------------------------------------------------------------------------------------------------------
+class Clocks:
+    """The meters of some allocations, as they were when they were looked at."""
+
+    def __init__(self, found: dict[UUID, Running]) -> None:
+        self._found = found
+
+    def open(self, allocation_id: UUID) -> bool:
+        found = self._found.get(allocation_id)
+        return found is not None and found.closed_at is None
+
+    def stopped(self, allocation_id: UUID) -> bool:
+        return self.stopped_at(allocation_id) is not None
+
+    def stopped_at(self, allocation_id: UUID) -> datetime | None:
+        found = self._found.get(allocation_id)
+        return None if found is None else found.paused_since
+
+
+async def clocks(tx: Tx, allocations: Sequence[UUID]) -> Clocks:
+    return Clocks(await meters.costs(tx, allocations))
+
+
+async def clock_stop(tx: Tx, allocation: Allocation, before: Clocks, *, at: datetime, reason: str) -> None:
+    """It is not charged since then. What was charged beyond goes back at once, with its reason."""
+    stood = before.stopped_at(allocation.id)
+    if stood is not None and stood <= at:
+        return
+    why = reason[:_MAX_REASON]
+    await meters.meter_pause(tx, allocation.id, at=at, reason=why)
+    if not (await clocks(tx, [allocation.id])).stopped(allocation.id):  # it fell into a pause that is over
+        await meters.meter_pause(tx, allocation.id, at=await store.now(tx), reason=why)
+    settled = await meters.meter_settle(tx, allocation.id)
+    seconds = "" if settled is None else f" It was charged for {settled.billed_seconds} seconds before."
+    await timeline_add(
+        tx, allocation, "not_charged", f"since {at:%Y-%m-%d %H:%M:%S} UTC, the last good proof: {reason}.{seconds}"
+    )
+
+
+async def clock_start(tx: Tx, allocation: Allocation) -> None:
+    """It is proven usable again, and charged from now on."""
+    await meters.meter_resume(tx, allocation.id, at=await store.now(tx))
+    await timeline_add(tx, allocation, "charged_again", "it can be used again")
+
+
+async def fault_credit(tx: Tx, policy: PolicyReader, allocation: Allocation, fault_id: UUID, reason: str) -> None:
+    """The rule for hardware faults: so many minutes of its price for what was lost with it, at most what it has cost;
+    once for each fault and allocation."""
+    key = f"fault:{fault_id}:{allocation.id}"
+    minutes = policy.number("billing.fault_credit_minutes", allocation.org_id)
+    cost = await meters.meter_cost(tx, allocation.id)
+    if cost is None or await ledger.posting_find(tx, PostingKind.CREDIT, key) is not None:
+        return
+    amount = min(deposit_micros(cost.micros_per_hour, minutes), cost.micros)
+    if amount <= 0:
+        return
+    await ledger.post(
+        tx,
+        Posting(
+            kind=PostingKind.CREDIT,
+            key=key,
+            org_id=allocation.org_id,
+            legs=between(amount, AccountKind.CREDITS),
+            currency=cost.currency,
+            subject_id=allocation.id,
+            reason=f"hardware fault of allocation {allocation.name}: {reason}"[:_MAX_WORDS],
+        ),
+    )
+    given = format_micros(amount, cost.currency)
+    await timeline_add(tx, allocation, "credited", f"{given} by the rule for hardware faults: {reason}")
 
 
 # as people see it ----------------------------------------------------------------------------------------------------
@@ -194,6 +269,15 @@ def _money(
         paused_reason=cost.paused_reason,
         runway_seconds=runway,
     )
+
+
+async def credits_of(tx: Tx, one: Shown) -> list[Entry]:
+    """What its organisation got back or was given for it, the newest first."""
+    found: list[Entry] = []
+    for kind in (PostingKind.USAGE_CREDIT, PostingKind.CREDIT):
+        wanted = Wanted(org_id=one.org_id, currency=one.currency, kind=kind, subject_id=one.id)
+        found += await ledger.entry_list(tx, wanted, before=_LAST, limit=MAX_CREDITS)
+    return sorted(found, key=lambda entry: entry.id, reverse=True)
 
 
 async def money_of_one(tx: Tx, one: Shown) -> Money:

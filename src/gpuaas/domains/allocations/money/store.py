@@ -14,6 +14,12 @@ WHERE h.allocation_id = $1 AND b.liveness <> 'online'
 """
 
 
+async def now(tx: Tx) -> datetime:
+    """The database's clock, by which meters run."""
+    found: datetime = await tx.value("SELECT clock_timestamp()")
+    return found
+
+
 async def proven_at(tx: Tx, allocation_id: UUID) -> datetime | None:
     found: datetime | None = await tx.value(PROVEN, allocation_id)
     return found

@@ -44,6 +44,7 @@ FIRST_YEAR, LAST_YEAR = 1970, 9998
 hold_get = store.hold
 hold_find = store.hold_find
 held_for = store.held_for
+posting_find = store.posting_find
 transaction_get = store.transaction
 
 

@@ -74,6 +74,7 @@ WHERE e.account_id = (SELECT a.id FROM ledger_accounts a WHERE a.org_id = $1 AND
 """
 NEWEST = _ENTRIES + "ORDER BY e.transaction_id DESC LIMIT $7"
 OLDEST = _ENTRIES + "AND e.transaction_id > $8 ORDER BY e.transaction_id LIMIT $7"
+POSTED = "SELECT transaction_id FROM ledger_keys WHERE kind = $1 AND key = $2"
 TRANSACTION = "SELECT * FROM ledger_transactions WHERE id = $1"
 AMOUNT = "SELECT amount_micros FROM ledger_entries WHERE transaction_id = $1 AND org_id = $2"
 
@@ -250,6 +251,12 @@ async def transaction(tx: Tx, transaction_id: TransactionId) -> Transaction:
     if row is None:
         raise Missing(Code.LEDGER_TRANSACTION_MISSING, "There is no such transaction.")
     return decode(Transaction, row)
+
+
+async def posting_find(tx: Tx, kind: PostingKind, key: str) -> TransactionId | None:
+    """What was posted under a key; None: nothing yet."""
+    found: TransactionId | None = await tx.value(POSTED, kind, key)
+    return found
 
 
 async def amount(tx: Tx, transaction_id: TransactionId, org_id: OrgId) -> int:
