@@ -1157,7 +1157,8 @@ BEGIN
         SELECT currency, org_id, -micros AS micros, id || ':' || billed_number + 1 AS key, subject_id,
                'usable for ' || usable || ' seconds, not for ' || billed_seconds || ': '
                || CASE WHEN closed_at < billed_until THEN 'it ended before what was charged (' || close_reason || ')'
-                       ELSE 'it was out of order meanwhile' END AS reason
+                       ELSE 'it was out of order meanwhile (' || coalesce((SELECT p.reason FROM meter_pauses p
+                                 WHERE p.meter_id = rated.id ORDER BY p.from_at DESC LIMIT 1), '') || ')' END AS reason
         FROM rated WHERE micros < 0
     ), charged AS MATERIALIZED (
         SELECT b.currency, b.orgs[p.place] AS org_id, p.transaction_id
