@@ -3,7 +3,7 @@
 Always holds: memory never runs ahead of the file; a change, its answer and its events are one line, so none of them is
 without the others. Objects are replaced, never changed in place."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from secrets import choice
 from string import ascii_letters, digits
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 
 from gpuaas.kit import clock
 from gpuaas.processes.demo_payments.errors import missing
-from gpuaas.processes.demo_payments.journal import Journal
+from gpuaas.processes.demo_payments.journal import Journal, JournalRefused
 
 Object = dict[str, Any]
 KEPT_ANSWERS_SECONDS = 24 * 3600
@@ -52,7 +52,7 @@ class Change(msgspec.Struct, omit_defaults=True):
 
 
 class Book:
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, compact_bytes: int = COMPACT_BYTES) -> None:
         self._journal = journal
         self._objects: dict[str, Object] = {}
         self._by_kind: dict[str, dict[str, None]] = {}
@@ -61,8 +61,11 @@ class Book:
         self._open: dict[str, None] = {}
         self._due: dict[str, Due] = {}
         self._later_seconds = 0
-        size = journal.read(lambda line: self._apply(msgspec.json.decode(line, type=Change)))
-        if size > COMPACT_BYTES:
+        try:
+            size = journal.read(lambda line: self._apply(msgspec.json.decode(line, type=Change)))
+        except (msgspec.DecodeError, KeyError, TypeError) as error:
+            raise JournalRefused(f"{journal.path} is damaged ({error}): start over with an empty folder") from None
+        if size > compact_bytes:
             journal.rewrite(msgspec.json.encode(line) for line in self._condensed())
 
     def now(self) -> int:
@@ -90,9 +93,9 @@ class Book:
         found = self._answers.get(key)
         return found if found is not None and found.at > self.now() - KEPT_ANSWERS_SECONDS else None
 
-    def untold(self) -> list[Object]:
+    def untold(self) -> Collection[Object]:
         """Events whose webhook nobody has taken yet, oldest first."""
-        return list(self._untold.values())
+        return self._untold.values()
 
     def open_sessions(self) -> list[Object]:
         return [self._objects[one] for one in self._open]
@@ -111,11 +114,20 @@ class Book:
             if event := self._untold.pop(told, None):
                 self._objects[told] = {**event, "pending_webhooks": 0}
         if change.answer is not None:
+            self._forget_answers()
             self._answers[change.answer.key] = change.answer
         self._due.update((one.id, one) for one in change.due)
         for done in change.done:
             self._due.pop(done, None)
         self._later_seconds += change.later_seconds
+
+    def _forget_answers(self) -> None:
+        """The oldest, once they are too old to be given again; dictionaries keep the order things came in."""
+        while self._answers:
+            key, answer = next(iter(self._answers.items()))
+            if answer.at > self.now() - KEPT_ANSWERS_SECONDS:
+                return
+            del self._answers[key]
 
     def _condensed(self) -> Iterator[Change]:
         """The same without what nobody asks for any more: old answers, and old events that were told."""

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 FILE = "provider.jsonl"
-LARGEST = 1_000_000_000
+LARGEST = 200_000_000
 
 
-class JournalInUse(Exception):
-    """Another process has the file. One line."""
+class JournalRefused(Exception):
+    """The file cannot be used: another process has it, or it is damaged. One line."""
 
 
 class Journal:
@@ -25,7 +25,7 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise JournalInUse(f"{directory} is in use by another process") from None
+            raise JournalRefused(f"{directory} is in use by another process") from None
         self._file = self._open(self.path)
 
     def read(self, take: Callable[[bytes], None]) -> int:
@@ -61,6 +61,7 @@ class Journal:
                 _write_all(file, line + b"\n")
             os.fsync(file)
             draft.replace(self.path)
+            _sync(self.path.parent)
         except BaseException:
             os.close(file)
             raise
@@ -80,6 +81,15 @@ class Journal:
     @staticmethod
     def _open(path: Path) -> int:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _sync(directory: Path) -> None:
+    """A new name is on the disk, too."""
+    opened = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _write_all(file: int, data: bytes) -> None:

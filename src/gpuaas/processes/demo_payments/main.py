@@ -18,7 +18,7 @@ from gpuaas.processes.demo_payments.book import Book
 from gpuaas.processes.demo_payments.browsing import Pages
 from gpuaas.processes.demo_payments.control import Door
 from gpuaas.processes.demo_payments.faults import Faults
-from gpuaas.processes.demo_payments.journal import Journal, JournalInUse
+from gpuaas.processes.demo_payments.journal import Journal, JournalRefused
 from gpuaas.processes.demo_payments.settings import DemoSettings, read_settings
 from gpuaas.processes.demo_payments.telling import Teller
 from gpuaas.processes.demo_payments.upkeep import keep_up
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     try:
         settings = read_settings(argv, os.environ)
         journal = Journal(settings.data_dir)
-    except (SettingsError, JournalInUse) as error:
+    except (SettingsError, JournalRefused) as error:
         sys.stderr.write(f"gpuaas demo-payments: {error}\n")
         return 2
     except OSError as error:
@@ -41,19 +41,23 @@ def main(argv: list[str]) -> int:
         where = f"{', '.join(settings.hosts)} port {settings.port}"
         sys.stderr.write(f"gpuaas demo-payments: cannot listen on {where}: {error.strerror}\n")
         return 1
+    try:
+        book = Book(journal)
+    except JournalRefused as error:
+        sys.stderr.write(f"gpuaas demo-payments: {error}\n")
+        return 1
     log.configure("demo-payments", level=settings.log_level, form=settings.log_format)
     try:
-        uvloop.run(_run(settings, journal, listeners))
+        return uvloop.run(_run(settings, book, listeners))
     finally:
         journal.close()
-    return 0
 
 
-async def _run(settings: DemoSettings, journal: Journal, listeners: list[socket.socket]) -> None:
+async def _run(settings: DemoSettings, book: Book, listeners: list[socket.socket]) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    book, faults = Book(journal), Faults()
+    faults = Faults()
     teller = Teller(book, faults, settings.webhooks_url, settings.webhook_secret)
     app = App(
         Api(book, faults, base_url=settings.url, secret_key=settings.secret_key, wake=teller.wake),
@@ -64,9 +68,15 @@ async def _run(settings: DemoSettings, journal: Journal, listeners: list[socket.
         teller.wake,
     )
     background = [asyncio.create_task(teller.run()), asyncio.create_task(keep_up(book, teller.wake))]
+    for task in background:  # without them nothing is told any more: better to end, and be started again
+        task.add_done_callback(lambda _: stop.set())
     server = make_server(app, host=settings.hosts[0], port=settings.port, protocol=CuttableProtocol)
     first, *more = listeners
     await serve(server, first, stop, *more)
+    broken = [task.exception() for task in background if task.done()]
+    for error in broken:
+        log.get_logger().error("failed", exc_info=error)
     for task in background:
         task.cancel()
     await asyncio.wait(background)
+    return 1 if broken else 0

@@ -5,7 +5,9 @@ not at all. Order is not promised, nor that an event comes once."""
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from secrets import token_hex
 from typing import Any
 
@@ -78,23 +80,27 @@ class Teller:
             return 0
 
     async def _send_ready(self) -> None:
-        now = clock.monotonic()
-        ready = []
-        for event in self._book.untold():
-            name = event["id"]
-            seen = self._seen.setdefault(name, now)
-            if name not in self._flying and self._not_before.get(name, seen) <= now:
-                ready.append(event)
         gathering = self._faults.webhooks.reorder_seconds
         if gathering > 0:
-            if ready and now - min(self._seen[event["id"]] for event in ready) >= gathering:
-                for event in reversed(ready):
-                    await self._tell(event)
+            await self._send_newest_first(gathering)
             return
-        for event in ready[: AT_ONCE - len(self._flying)]:
+        for event in list(islice(self._ready(), AT_ONCE - len(self._flying))):
             task = asyncio.create_task(self._tell(event))
             self._flying[event["id"]] = task
             task.add_done_callback(partial(self._landed, event["id"]))
+
+    async def _send_newest_first(self, gathering: float) -> None:
+        now, ready = clock.monotonic(), list(self._ready())
+        first = min((self._seen.setdefault(event["id"], now) for event in ready), default=now)
+        if now - first >= gathering:
+            for event in reversed(ready):
+                await self._tell(event)
+
+    def _ready(self) -> Iterator[Object]:
+        now = clock.monotonic()
+        for event in self._book.untold():
+            if event["id"] not in self._flying and self._not_before.get(event["id"], now) <= now:
+                yield event
 
     def _landed(self, id: str, _: asyncio.Task[None]) -> None:
         self._flying.pop(id, None)
@@ -110,7 +116,7 @@ class Teller:
                 self._not_before.pop(name, None)
                 self._seen.pop(name, None)
                 return
-        except (httpx.HTTPError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 # whatever it was, it is tried again, and not at once
             reason = type(error).__name__
         attempts = self._attempts[name] = self._attempts.get(name, 0) + 1
         pause = min(FIRST_PAUSE_SECONDS * 2 ** min(attempts - 1, 10), LONGEST_PAUSE_SECONDS)
