@@ -520,8 +520,11 @@ BEGIN
         others[i] := ledger_leg(NULL, legs[i], posted_currency, free_shard);
         newest := greatest(newest, (others[i]).transaction_id);
     END LOOP;
-    IF new_id <= newest THEN -- made while it waited for its turn, or the clock stepped back
-        new_id := uuidv7(ledger_shift(newest, uuidv7()));
+    IF new_id <= newest THEN -- made while it waited for its turn
+        new_id := uuidv7();
+        IF new_id <= newest THEN -- or the clock stepped back
+            new_id := uuidv7(ledger_shift(newest, new_id));
+        END IF;
     END IF;
     INSERT INTO ledger_keys (kind, key, transaction_id) VALUES (posted_kind, posted_key, new_id) ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
