@@ -17,6 +17,9 @@ from gpuaas.contracts.events.allocations import (
     AllocationIdle,
     AllocationReleasing,
     AllocationRestored,
+    AllocationStarted,
+    AllocationStartFailed,
+    AllocationStopped,
 )
 from gpuaas.contracts.events.base import Event
 from gpuaas.contracts.events.billing import BalanceAdjusted, BudgetReached, StandingChanged, StandingCountdown
@@ -29,6 +32,7 @@ from gpuaas.contracts.events.payments import (
     PaymentSucceeded,
     RefundFailed,
 )
+from gpuaas.contracts.http.allocations import StopReason
 from gpuaas.contracts.http.notifications import EmailWhen, Severity
 from gpuaas.contracts.http.standing import Rung
 from gpuaas.contracts.permissions import ROLE_GRANTS, P, Role
@@ -81,6 +85,11 @@ def _rung(rung: Rung) -> Callable[[StandingChanged, Facts], bool]:
 def _by_itself(event: AllocationReleasing, facts: Facts) -> bool:
     """Not of what its people gave back themselves."""
     return event.forced or facts.released_by.startswith(SYSTEM)
+
+
+def _for_money(event: AllocationStopped, facts: Facts) -> bool:
+    """Who stopped it himself knows."""
+    return event.reason is not StopReason.USER
 
 
 def _money(name: str, about: str, event: type[Event], severity: Severity, says: Any, **more: Any) -> Kind:
@@ -244,6 +253,29 @@ _ALL = (
         Severity.INFO,
         allocations.restored,
         email=EmailWhen.NEVER,
+    ),
+    _allocation(
+        "allocation.stopped",
+        "An allocation is stopped and kept, and not by its people.",
+        AllocationStopped,
+        Severity.WARNING,
+        allocations.stopped,
+        when=_for_money,
+    ),
+    _allocation(
+        "allocation.started",
+        "An allocation that was stopped is active again.",
+        AllocationStarted,
+        Severity.INFO,
+        allocations.started,
+        email=EmailWhen.OFFLINE,
+    ),
+    _allocation(
+        "allocation.start_failed",
+        "An allocation could not be started again.",
+        AllocationStartFailed,
+        Severity.WARNING,
+        allocations.start_failed,
     ),
     _allocation(
         "allocation.failed",

@@ -8,7 +8,11 @@ from gpuaas.contracts.events.allocations import (
     AllocationIdle,
     AllocationReleasing,
     AllocationRestored,
+    AllocationStarted,
+    AllocationStartFailed,
+    AllocationStopped,
 )
+from gpuaas.contracts.http.allocations import StopReason
 from gpuaas.domains.notifications.words import Facts, Words, at, words
 
 _WHY = {
@@ -16,6 +20,12 @@ _WHY = {
     "lease_expired": "Its lease ended.",
     "node_lost": "The machine it ran on was lost.",
     "balance_empty": "The balance was used up, and no money came in time.",
+    "budget_spent": "The project's budget was spent, and nobody started it in time.",
+}
+_STOPPED = {
+    StopReason.USER: "Its GPUs are kept for you, so it is charged as before.",
+    StopReason.BALANCE: "The balance is used up. It is not charged, and started again as soon as there is money.",
+    StopReason.BUDGET: "The project's budget is spent. It is not charged; raise the budget, then start it.",
 }
 
 
@@ -47,6 +57,34 @@ def degraded(event: AllocationDegraded, facts: Facts) -> Words:
 
 def restored(event: AllocationRestored, facts: Facts) -> Words:
     return words(f"{facts.allocation} is whole again", "All of its GPUs are usable.", **_about(facts))
+
+
+def stopped(event: AllocationStopped, facts: Facts) -> Words:
+    kept = "" if event.release_at is None else f" At {at(event.release_at)} it is released and they are erased."
+    return words(
+        f"{facts.allocation} is stopped",
+        _STOPPED[event.reason],
+        f"Nobody can log in and nothing runs; its data and its GPUs are kept.{kept}",
+        **_about(facts),
+    )
+
+
+def started(event: AllocationStarted, facts: Facts) -> Words:
+    return words(
+        f"{facts.allocation} is started again",
+        f"Its GPUs were proven usable at {at(event.started_at)}, and its data is as it was.",
+        "It is charged from then on.",
+        **_about(facts),
+    )
+
+
+def start_failed(event: AllocationStartFailed, facts: Facts) -> Words:
+    return words(
+        f"{facts.allocation} could not be started",
+        f"The reason: {event.reason}.",
+        "It is stopped as before, and its data is kept.",
+        **_about(facts),
+    )
 
 
 def failed(event: AllocationFailed, facts: Facts) -> Words:
