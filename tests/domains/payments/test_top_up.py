@@ -1,20 +1,11 @@
 """Topping up: from the wish to the balance, and what becomes of a payment that nobody pays."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from gpuaas.domains.payments.checkouts import handlers
-from gpuaas.infra.postgres.database import Database
 from gpuaas.kit.ids import new_id
 from tests.support.people import found, refusal
-from tests.support.till import MICROS, Till, till_of
-
-
-@pytest.fixture(scope="module")
-async def till(db: Database, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Till]:
-    async with till_of(db, tmp_path_factory.mktemp("provider")) as made:
-        yield made
+from tests.support.till import MICROS, Till
 
 
 async def test_a_payment_has_a_page_and_once_paid_it_is_in_the_balance(till: Till):
