@@ -56,7 +56,7 @@ def test_what_a_payment_is_by_what_went_back(refunded: int, dispute: str, expect
 
 
 def signed(body: bytes, secret: str, at: int) -> str:
-    return WebhookSignature.generate_signature_header(body.decode(), secret, at)
+    return str(WebhookSignature.generate_signature_header(body.decode(), secret, at))
 
 
 def test_a_signature_is_good_for_its_body_its_secret_and_its_time() -> None:

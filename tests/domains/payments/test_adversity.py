@@ -34,7 +34,7 @@ async def pages_of(till: Till, payment_id: str) -> int:
 
 
 async def order(till: Till, fault: dict[str, Any], **more: Any) -> None:
-    await till.order(**{**fault, **more})  # type: ignore[arg-type] # `do` is among them
+    await till.order(**{**fault, **more})
 
 
 @faults
@@ -61,6 +61,7 @@ async def test_a_refund_that_got_no_answer_is_asked_for_again_and_paid_back_once
     before = (await till.purse.balance()).balance_micros
     await order(till, fault, method="POST", path="/v1/refunds", times=2)  # as often as the library tries by itself
     refund_id = await refund(till, payment["id"], 20)
+    row: Any = None
     for _ in range(40):
         await till.run_flows()
         [row] = await till.rows("SELECT state FROM payment_refunds WHERE id = $1", refund_id)

@@ -12,7 +12,7 @@ import pytest
 
 from gpuaas.domains.outbox import service as outbox
 from gpuaas.infra.events import HANDLERS
-from gpuaas.kit.ids import new_id
+from gpuaas.kit.ids import OrgId, new_id
 from gpuaas.processes.webhooks.app import MAX_BODY, PATH
 from tests.support.payment_provider import WEBHOOK_SECRET
 from tests.support.people import refusal
@@ -203,7 +203,7 @@ class Storm:
         self.credit = dict.fromkeys((purse.org_id for purse in purses), 0)
         self.states: dict[UUID, str] = {}
 
-    def payment(self) -> tuple[UUID, UUID, int, dict[str, Any]]:
+    def payment(self) -> tuple[UUID, OrgId, int, dict[str, Any]]:
         purse, payment_id, cents = self.chance.choice(self.purses), new_id(), self.chance.randint(500, 90_000)
         self.rows.append(
             (payment_id, purse.org_id, cents * 10_000, purse.owner.id, new_id().hex, f"cs_{payment_id.hex}")
