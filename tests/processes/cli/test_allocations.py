@@ -91,7 +91,7 @@ async def test_asked_for_with_wait_it_shows_its_phases_and_ends_with_how_to_log_
     ran = await tenant.run("allocations", "create", "--sku", sku, "--gpus", "2", "--name", "train", "--wait")
     assert ran.code == 0, ran.said
     phases = [line.split()[2] for line in ran.err.splitlines() if " s  " in line]
-    assert phases == ["reserved", "leased", "account", "proven", "active"]
+    assert phases == ["reserved", "held", "leased", "account", "proven", "active"]
     assert ran.out.startswith("ssh ")
     assert ran.out.count("\n") == 1, "the command alone, for a script to run"
 
@@ -99,10 +99,11 @@ async def test_asked_for_with_wait_it_shows_its_phases_and_ends_with_how_to_log_
     assert "train" in listed
     assert "active" in listed
     shown = await tenant.good("allocations", "show", "train")
-    for part in ("active", "2 × H200", "ssh ", "lease ends", "user-revoke"):
+    for part in ("active", "2 × H200", "ssh ", "lease ends", "user-revoke", "7.20 USD", "the balance lasts"):
         assert part in shown, shown
     timeline = await tenant.good("allocations", "timeline", "train")
     assert "node.health" in timeline
+    assert "Cost so far: 0." in timeline
     assert "user.provision" in await tenant.good("allocations", "tasks", "train", "--logs")
     explained = await tenant.good("allocations", "explain", "train")
     assert explained.startswith("train has 2 H200 GPUs")
@@ -114,6 +115,7 @@ async def test_asked_for_with_wait_it_shows_its_phases_and_ends_with_how_to_log_
     assert released.code == 0, released.said
     assert [line.split()[2] for line in released.err.splitlines() if " s  " in line] == [
         "releasing",
+        "settled",
         "revoked",
         "cleaned",
         "released",
@@ -210,6 +212,7 @@ async def test_what_does_not_fit_is_told_and_can_wait_in_the_queue(tenant: Termi
 
 async def test_without_an_ssh_key_the_way_to_one_is_told(newcomer: Terminal, ground: Ground, sku: str, tmp_path: Path):
     ada = newcomer
+    await given(ground.db, (await ada.run("orgs", "list", "-o", "json")).json["items"][0]["id"])
     await ada.good("projects", "create", "training")
     none = await ada.run("allocations", "create", "--sku", sku, "--no-wait")
     assert none.code == 1

@@ -21,7 +21,8 @@ _WIDTH = 14
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _NEXT = {
     "queued": "waiting in the queue",
-    "reserved": "the node takes the GPUs out of everybody else's reach",
+    "reserved": "setting the deposit aside",
+    "held": "the node takes the GPUs out of everybody else's reach",
     "leased": "making the account",
     "account": "proving the GPUs healthy",
     "proven": "handing over",
@@ -29,7 +30,8 @@ _NEXT = {
     "stop": "closing the login and ending what runs",
     "suspended": "keeping home and GPUs",
     "start": "opening the login",
-    "releasing": "ending processes and removing the account",
+    "releasing": "charging the last seconds, giving the deposit back",
+    "settled": "ending processes and removing the account",
     "revoked": "clearing memory and disks, checking the GPUs",
     "cleaned": "giving the GPUs back",
     "forced": "trying again",

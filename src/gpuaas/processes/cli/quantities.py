@@ -22,8 +22,8 @@ def micros(text: str) -> int:
 
 def money(currency: str, amount: int) -> str:
     """3500000 → 3.50 USD; more digits only where they say something."""
-    whole, rest = divmod(amount, MICROS)
-    return f"{whole}.{f'{rest:06}'.rstrip('0').ljust(_CENTS, '0')} {currency}"
+    whole, rest = divmod(abs(amount), MICROS)
+    return f"{'-' if amount < 0 else ''}{whole}.{f'{rest:06}'.rstrip('0').ljust(_CENTS, '0')} {currency}"
 
 
 def memory(text: str) -> int:

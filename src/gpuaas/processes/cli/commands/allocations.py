@@ -49,6 +49,16 @@ def _ends(it: AllocationView) -> str:
     return f"idle, {relative(it.reclaim_at)}" if it.reclaim_at is not None else relative(it.expires_at)
 
 
+def _cost(it: AllocationView) -> str:
+    """So far; what stands still says so."""
+    cost = money(it.currency, it.cost_micros)
+    return f"{cost}, not charged now" if it.not_charged_since is not None else cost
+
+
+def _runway(seconds: int | None) -> str:
+    return "" if seconds is None else f"the balance lasts {span(seconds)}"
+
+
 _COLUMNS: list[Column[AllocationView]] = [
     ("name", lambda it: it.name),
     ("state", lambda it: f"{it.state.value}, degraded" if it.degraded else it.state.value),
@@ -57,6 +67,7 @@ _COLUMNS: list[Column[AllocationView]] = [
     ("sku", lambda it: it.sku_name),
     ("ends", _ends),
     ("per hour", lambda it: money(it.currency, it.micros_per_hour)),
+    ("cost", _cost),
     ("tags", lambda it: it.tags),
     ("by", lambda it: it.requested_by),
     ("id", lambda it: it.id),
@@ -119,6 +130,9 @@ def _estimate_fields() -> list[Column[EstimateView]]:
     return [
         ("per hour", lambda it: money(it.currency, it.micros_per_hour)),
         ("for its lease", lambda it: f"{money(it.currency, it.micros_for_lease)}, {it.lease_hours} h"),
+        ("set aside", lambda it: f"{money(it.currency, it.hold_micros)}, {it.hold_minutes} min of it"),
+        ("available", lambda it: money(it.currency, it.available_micros)),
+        ("runway", lambda it: _runway(it.runway_seconds) if it.affordable else "too little: gpuaas billing top-up"),
         ("fits now", lambda it: it.fits_now),
         ("how", lambda it: it.summary),
         ("in the queue", lambda it: f"place {it.queue.position} of {it.queue.waiting}" if it.queue else "no need"),
@@ -198,6 +212,11 @@ def _show(run: Run, it: AllocationDetail) -> None:
         ("isolation", it.isolation),
         ("region", it.region),
         ("active since", it.active_at),
+        ("charged for", f"{span(it.usable_seconds)} of use" if it.usable_seconds else ""),
+        ("not charged since", it.not_charged_since),
+        ("not charged for", it.not_charged_reason),
+        ("set aside", money(it.currency, it.held_micros) if it.held_micros else ""),
+        ("runway", _runway(it.runway_seconds)),
         ("lease ends", it.expires_at),
         ("never beyond", it.ends_at),
         ("reclaimed, if idle", it.reclaim_at),
@@ -261,6 +280,9 @@ def allocation_timeline(run: Run, *, allocation: str, follow: bool, project: str
         run.out.raw(body)
         return
     run.out.table(_MOMENT_COLUMNS, decode(call, body).moments, empty="Nothing has happened yet.")
+    it = run.api.send(allocations.allocation_get(*place))
+    told = f"Cost so far: {_cost(it)}; set aside: {money(it.currency, it.held_micros)}"
+    run.out.line(f"{told}; {_runway(it.runway_seconds)}." if it.runway_seconds is not None else f"{told}.")
 
 
 @GROUP.command(
