@@ -12,7 +12,17 @@ CONDITION = "tests/domains/allocations/test_condition.py"
 STEPS = "tests/flows/test_every_step.py"
 STOPPING = "tests/flows/test_stop_and_start.py"
 LADDER = "tests/flows/test_ladder.py"
+MONEY = "tests/flows/test_money.py"
+FAULTS = "tests/domains/allocations/test_faults_and_money.py"
 SHOWN = {
+    "there is no money for its deposit any more": (
+        MONEY,
+        "test_one_that_waits_takes_its_deposit_when_it_is_served_and_fails_if_there_is_no_money_then",
+    ),
+    "a GPU has a fault (XID 79, …) that its driver told or a check found": (
+        FAULTS,
+        "test_xid_79_stops_the_clock_at_the_last_good_proof_and_what_was_charged_beyond_goes_back",
+    ),
     "the balance is empty, and stays so": (
         LADDER,
         "test_without_money_it_is_released_clean_with_a_certificate_after_the_grace",
