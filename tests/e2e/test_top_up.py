@@ -1,6 +1,7 @@
 """Topping up as a newcomer does it: `up` without any provider's key, the command line, the demo's page, the balance."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -57,6 +58,14 @@ class Till:
                 if ran.json["state"] in states:
                     return str(ran.json["state"])
                 await asyncio.sleep(0.3)
+
+    async def sessions(self, payment: dict[str, Any]) -> list[dict[str, Any]]:
+        """What the provider has of it."""
+        key = json.loads((self.up.data / "secrets.json").read_text())["stripe_secret_key"]
+        url = f"{self.up.ready()['demo_payments']['url']}/v1/checkout/sessions"
+        async with httpx.AsyncClient(headers={"authorization": f"Bearer {key}"}) as http:
+            listed = (await http.get(url, params={"limit": 100})).json()["data"]
+        return [one for one in listed if one["client_reference_id"] == payment["id"]]
 
     async def told(self) -> None:
         """Once the provider has nothing more to tell."""
@@ -149,3 +158,34 @@ async def test_the_portal_lists_what_was_paid(till: Till) -> None:
     assert page.status_code == 200
     assert "50.00 USD" in page.text
     assert "no money moves" in page.text
+
+
+async def test_a_provider_that_is_down_is_told_and_asked_again_without_a_second_page(till: Till) -> None:
+    await till.order("down", path="/v1/checkout")
+    refused = await till.terminal.run("billing", "top-up", "5", "--output", "json")
+    assert refused.code != 0
+    assert "does not answer" in refused.err
+    await till.order("clear")
+    assert (await till.top_up("5"))["state"] == "open"
+
+
+async def test_an_answer_lost_after_success_is_one_page_and_one_payment(till: Till) -> None:
+    before = await till.balance()
+    await till.order("lost", path="/v1/checkout/sessions", times=1)
+    payment = await till.top_up("7.77")
+    asked = await till.sessions(payment)
+    assert [one["id"] for one in asked] == [payment["session_id"]]
+    await till.press(payment["url"], "pay")
+    await till.state(payment, "succeeded")
+    assert await till.balance() == before + 7_770_000
+
+
+async def test_a_bank_transfer_counts_when_it_arrives_and_not_before(till: Till) -> None:
+    before = await till.balance()
+    payment = await till.top_up("40")
+    await till.order("pay", session=payment["session_id"], how="bank", seconds=3600)
+    await till.told()
+    assert await till.balance() == before
+    await till.order("later", seconds=3700)
+    await till.state(payment, "succeeded")
+    assert await till.balance() == before + 40_000_000

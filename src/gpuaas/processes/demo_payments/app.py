@@ -74,8 +74,8 @@ class App:
         if self._in_flight > MAX_IN_FLIGHT:
             return _json(ApiAnswer(429, ProviderError(429, "rate_limit_error", "Too many requests.").body()))
         if request.ambiguity:
-            raise_ambiguous = invalid(f"The request can be read in two ways: {request.ambiguity}.")
-            return _json(ApiAnswer(400, raise_ambiguous.body()))
+            said = invalid(f"The request can be read in two ways: {request.ambiguity}.")
+            return _json(ApiAnswer(400, said.body()))
         body = await request.body(MAX_BODY)
         asked = Asked(request.method, request.path, request.query_string, request.headers, body)
         if request.path == "/control":
