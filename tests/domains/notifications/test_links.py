@@ -54,7 +54,7 @@ async def warned(there: PostOffice, allocation: Allocation) -> str:
     await there.send()
     text = there.box.to(there.owner.email)[-1].get_body(("plain",))
     assert text is not None
-    return LINK.findall(text.get_content())[0]  # type: ignore[no-any-return] # a text
+    return str(LINK.findall(text.get_content())[0])
 
 
 async def lease(ground: Ground, allocation: Allocation) -> Any:
