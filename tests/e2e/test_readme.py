@@ -19,12 +19,17 @@ EXPECTED = {
     "allocations timeline": "node.health",
     "allocations release": "Certificate of sanitisation: ",
     "certificates verify": "Valid: ",
+    "billing balance": "set aside",
+    "billing usage": "h200-8",
     "billing top-up": "/pay/cs_test_",
+    "billing statement": "to try it out",
+    "billing proof": "price version",
     "projects create research": "research",
     "--token-file": "research",
     "policy explain": "security review",
     "audit list": "project.create",
     "ops verify": "invariant",
+    "ops books verify": "provider payments",
     "ops health": "database",
 }
 
