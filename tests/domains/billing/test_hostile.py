@@ -110,3 +110,14 @@ async def test_a_hold_that_would_be_over_at_once_is_none(mine: Purse):
     async with mine.writing() as tx:
         with pytest.raises(ValueError, match="later"):
             await ledger.hold_take(tx, wanted)
+
+
+async def test_who_raises_the_limit_of_one_operator_does_not_use_it_alone_that_day(mine: Purse):
+    path = "/policy/billing.adjustment_four_eyes_micros"
+    body = {"value": 1_000 * UNIT, "reason": "a large month"}
+    assert (await mine.city.ask(mine.admin, "PUT", path, body)).status_code == 200
+    try:
+        assert (await adjust(mine, 1))["state"] == "proposed"
+    finally:
+        assert (await mine.city.ask(mine.admin, "DELETE", path, reason="over")).status_code in (200, 204)
+    assert (await adjust(mine, 1))["state"] == "proposed", "lowering a limit that was raised is a change, too"
