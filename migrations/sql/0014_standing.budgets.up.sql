@@ -55,15 +55,16 @@ CREATE FUNCTION month_of(at timestamptz) RETURNS timestamptz LANGUAGE sql IMMUTA
     RETURN date_trunc('month', at AT TIME ZONE 'UTC') AT TIME ZONE 'UTC';
 -- What a meter owes from one instant to another is what it owes until the second, less what it owed at the first: so
 -- months, too, sum to the price of the whole.
-CREATE FUNCTION project_spent(project uuid, of_currency text, from_at timestamptz, until_at timestamptz) RETURNS bigint
+CREATE FUNCTION project_spent(project uuid, of_currency text, since timestamptz, till timestamptz) RETURNS bigint
 LANGUAGE sql STABLE
     RETURN (
-        SELECT coalesce(sum(
-            meter_owed(m.micros_per_hour, meter_seconds(m.opened_at, e.until_at,
-                                                        meter_lost(m.id, m.opened_at, e.until_at)))
-            - CASE WHEN m.opened_at >= from_at THEN 0
-                   ELSE meter_owed(m.micros_per_hour, meter_seconds(m.opened_at, from_at,
-                                                                    meter_lost(m.id, m.opened_at, from_at))) END), 0)::bigint
-        FROM meters m CROSS JOIN LATERAL (SELECT least(m.closed_at, until_at) AS until_at) AS e
-        WHERE m.project_id = project AND m.currency = of_currency AND m.opened_at < until_at
-          AND (m.closed_at IS NULL OR m.closed_at > from_at));
+        SELECT coalesce(sum(meter_owed(m.micros_per_hour, c.usable) - meter_owed(m.micros_per_hour, c.before)), 0)::bigint
+        FROM meters m
+        CROSS JOIN LATERAL (SELECT greatest(since, m.opened_at) AS from_at, least(m.closed_at, till) AS until_at) AS e
+        LEFT JOIN LATERAL (SELECT sum(pause_seconds(m.opened_at, e.until_at, p.from_at, p.until_at)) AS lost,
+                                  sum(pause_seconds(m.opened_at, e.from_at, p.from_at, p.until_at)) AS lost_before
+                           FROM meter_pauses p WHERE p.meter_id = m.id) AS p ON true
+        CROSS JOIN LATERAL (SELECT meter_seconds(m.opened_at, e.until_at, p.lost) AS usable,
+                                   meter_seconds(m.opened_at, e.from_at, p.lost_before) AS before OFFSET 0) AS c
+        WHERE m.project_id = project AND m.currency = of_currency AND m.opened_at < till
+          AND (m.closed_at IS NULL OR m.closed_at > since));

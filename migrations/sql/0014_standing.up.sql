@@ -31,17 +31,19 @@ GRANT UPDATE (state, state_since, due_at, counting_since, told, entered_micros, 
     ON standings TO :app;
 
 -- What meters cost and owe, by organisation and currency. A meter runs while it is open and has a price; it burns while
--- it does not stand still.
+-- it does not stand still. (Pauses are joined, and seconds are counted once for each meter: that is what it costs.)
 CREATE VIEW meter_burn WITH (security_invoker = true) AS
 SELECT m.org_id, m.currency, count(*) FILTER (WHERE m.closed_at IS NULL AND m.micros_per_hour > 0) AS running,
        coalesce(sum(m.micros_per_hour) FILTER (WHERE m.closed_at IS NULL), 0)::bigint AS open_micros_per_hour,
-       coalesce(sum(m.micros_per_hour) FILTER (WHERE m.closed_at IS NULL AND NOT EXISTS (
-           SELECT FROM meter_pauses p WHERE p.meter_id = m.id AND p.until_at IS NULL)), 0)::bigint AS micros_per_hour,
-       sum(meter_owed(m.micros_per_hour,
-                      meter_seconds(m.opened_at, u.until_at, meter_lost(m.id, m.opened_at, u.until_at)))
-           - m.billed_micros)::bigint AS unposted_micros
+       coalesce(sum(m.micros_per_hour) FILTER (WHERE m.closed_at IS NULL AND p.still IS NOT TRUE), 0)::bigint
+           AS micros_per_hour,
+       sum(meter_owed(m.micros_per_hour, c.usable) - m.billed_micros)::bigint AS unposted_micros
 FROM meters m
-CROSS JOIN LATERAL (SELECT least(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS u
+CROSS JOIN LATERAL (SELECT least(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at OFFSET 0) AS u
+LEFT JOIN LATERAL (SELECT sum(pause_seconds(m.opened_at, u.until_at, p.from_at, p.until_at)) AS lost,
+                          bool_or(p.until_at IS NULL) AS still
+                   FROM meter_pauses p WHERE p.meter_id = m.id) AS p ON true
+CROSS JOIN LATERAL (SELECT meter_seconds(m.opened_at, u.until_at, p.lost) AS usable OFFSET 0) AS c
 WHERE m.settled_at IS NULL GROUP BY m.org_id, m.currency;
 GRANT SELECT ON meter_burn TO :app;
 
@@ -74,21 +76,19 @@ FROM (
         WHERE e.account_id = a.id AND e.transaction_id >= uuidv7(interval '-1 minute') AND t.kind <> 'usage'
     ) AS recent ON true
     LEFT JOIN LATERAL (
-        SELECT sum(owed.now - m.billed_micros) AS unposted_now, sum(owed.before - m.billed_micros) AS unposted_then,
-               sum(m.micros_per_hour) FILTER (
-                   WHERE m.closed_at IS NULL AND m.opened_at < now() - interval '1 minute' AND NOT EXISTS (
-                       SELECT FROM meter_pauses p
-                       WHERE p.meter_id = m.id AND coalesce(p.until_at, 'infinity') > now() - interval '1 minute'))
-                   AS burning
+        SELECT sum(meter_owed(m.micros_per_hour, c.usable) - m.billed_micros) AS unposted_now,
+               sum(meter_owed(m.micros_per_hour, c.usable_then) - m.billed_micros) AS unposted_then,
+               sum(m.micros_per_hour) FILTER (WHERE m.closed_at IS NULL AND m.opened_at < now() - interval '1 minute'
+                                                AND p.lately IS NOT TRUE) AS burning
         FROM meters m
-        CROSS JOIN LATERAL (SELECT least(m.closed_at, now()) AS now,
-                                   greatest(m.opened_at, least(m.closed_at, now() - interval '1 minute')) AS before) AS until
-        CROSS JOIN LATERAL (
-            SELECT meter_owed(m.micros_per_hour, meter_seconds(m.opened_at, until.now,
-                              meter_lost(m.id, m.opened_at, until.now))) AS now,
-                   meter_owed(m.micros_per_hour, meter_seconds(m.opened_at, until.before,
-                              meter_lost(m.id, m.opened_at, until.before))) AS before
-        ) AS owed
+        CROSS JOIN LATERAL (SELECT least(m.closed_at, now()) AS now_at,
+                                   greatest(m.opened_at, least(m.closed_at, now() - interval '1 minute')) AS then_at) AS u
+        LEFT JOIN LATERAL (SELECT sum(pause_seconds(m.opened_at, u.now_at, p.from_at, p.until_at)) AS lost,
+                                  sum(pause_seconds(m.opened_at, u.then_at, p.from_at, p.until_at)) AS lost_then,
+                                  bool_or(coalesce(p.until_at, 'infinity') > now() - interval '1 minute') AS lately
+                           FROM meter_pauses p WHERE p.meter_id = m.id) AS p ON true
+        CROSS JOIN LATERAL (SELECT meter_seconds(m.opened_at, u.now_at, p.lost) AS usable,
+                                   meter_seconds(m.opened_at, u.then_at, p.lost_then) AS usable_then OFFSET 0) AS c
         WHERE m.org_id = w.org_id AND m.currency = w.currency AND m.settled_at IS NULL
     ) AS b ON true
     WHERE coalesce(s.state_since, '-infinity') < now() - interval '1 minute'
