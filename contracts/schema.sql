@@ -913,9 +913,9 @@ BEGIN
 
 END $$;
 
-CREATE FUNCTION public.project_spent(project uuid, of_currency text, from_at timestamp with time zone, until_at timestamp with time zone) RETURNS bigint
+CREATE FUNCTION public.project_spent(project uuid, of_currency text, since timestamp with time zone, till timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
-    RETURN (SELECT (COALESCE(sum((public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, e.until_at, public.meter_lost(m.id, m.opened_at, e.until_at))) - CASE WHEN (m.opened_at >= project_spent.from_at) THEN (0)::bigint ELSE public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, project_spent.from_at, public.meter_lost(m.id, m.opened_at, project_spent.from_at))) END)), (0)::numeric))::bigint AS "coalesce" FROM (public.meters m CROSS JOIN LATERAL (SELECT LEAST(m.closed_at, project_spent.until_at) AS until_at) e) WHERE ((m.project_id = project_spent.project) AND (m.currency = project_spent.of_currency) AND (m.opened_at < e.until_at) AND ((m.closed_at IS NULL) OR (m.closed_at > project_spent.from_at))));
+    RETURN (SELECT (COALESCE(sum((public.meter_owed(m.micros_per_hour, c.usable) - public.meter_owed(m.micros_per_hour, c.before))), (0)::numeric))::bigint AS "coalesce" FROM (((public.meters m CROSS JOIN LATERAL (SELECT GREATEST(project_spent.since, m.opened_at) AS from_at, LEAST(m.closed_at, project_spent.till) AS until_at) e) LEFT JOIN LATERAL (SELECT sum(public.pause_seconds(m.opened_at, e.until_at, p_1.from_at, p_1.until_at)) AS lost, sum(public.pause_seconds(m.opened_at, e.from_at, p_1.from_at, p_1.until_at)) AS lost_before FROM public.meter_pauses p_1 WHERE (p_1.meter_id = m.id)) p ON (true)) CROSS JOIN LATERAL (SELECT public.meter_seconds(m.opened_at, e.until_at, p.lost) AS usable, public.meter_seconds(m.opened_at, e.from_at, p.lost_before) AS before OFFSET 0) c) WHERE ((m.project_id = project_spent.project) AND (m.currency = project_spent.of_currency) AND (m.opened_at < project_spent.till) AND ((m.closed_at IS NULL) OR (m.closed_at > project_spent.since))));
 
 CREATE FUNCTION public.project_stays() RETURNS trigger
     LANGUAGE plpgsql
@@ -3041,16 +3041,20 @@ CREATE VIEW public.invariant_38_standing_is_balance WITH (security_invoker='true
                    FROM (public.ledger_entries e
                      JOIN public.ledger_transactions t ON ((t.id = e.transaction_id)))
                   WHERE ((e.account_id = a.id) AND (e.transaction_id >= uuidv7('-00:01:00'::interval)) AND (t.kind <> 'usage'::text))) recent ON (true))
-             LEFT JOIN LATERAL ( SELECT sum((owed.now - m.billed_micros)) AS unposted_now,
-                    sum((owed.before - m.billed_micros)) AS unposted_then,
-                    sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (m.opened_at < (now() - '00:01:00'::interval)) AND (NOT (EXISTS ( SELECT
-                           FROM public.meter_pauses p
-                          WHERE ((p.meter_id = m.id) AND (COALESCE(p.until_at, 'infinity'::timestamp with time zone) > (now() - '00:01:00'::interval)))))))) AS burning
-                   FROM ((public.meters m
-                     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, now()) AS now,
-                            GREATEST(m.opened_at, LEAST(m.closed_at, (now() - '00:01:00'::interval))) AS before) until)
-                     CROSS JOIN LATERAL ( SELECT public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, until.now, public.meter_lost(m.id, m.opened_at, until.now))) AS now,
-                            public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, until.before, public.meter_lost(m.id, m.opened_at, until.before))) AS before) owed)
+             LEFT JOIN LATERAL ( SELECT sum((public.meter_owed(m.micros_per_hour, c.usable) - m.billed_micros)) AS unposted_now,
+                    sum((public.meter_owed(m.micros_per_hour, c.usable_then) - m.billed_micros)) AS unposted_then,
+                    sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (m.opened_at < (now() - '00:01:00'::interval)) AND (p.lately IS NOT TRUE))) AS burning
+                   FROM (((public.meters m
+                     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, now()) AS now_at,
+                            GREATEST(m.opened_at, LEAST(m.closed_at, (now() - '00:01:00'::interval))) AS then_at) u)
+                     LEFT JOIN LATERAL ( SELECT sum(public.pause_seconds(m.opened_at, u.now_at, p_1.from_at, p_1.until_at)) AS lost,
+                            sum(public.pause_seconds(m.opened_at, u.then_at, p_1.from_at, p_1.until_at)) AS lost_then,
+                            bool_or((COALESCE(p_1.until_at, 'infinity'::timestamp with time zone) > (now() - '00:01:00'::interval))) AS lately
+                           FROM public.meter_pauses p_1
+                          WHERE (p_1.meter_id = m.id)) p ON (true))
+                     CROSS JOIN LATERAL ( SELECT public.meter_seconds(m.opened_at, u.now_at, p.lost) AS usable,
+                            public.meter_seconds(m.opened_at, u.then_at, p.lost_then) AS usable_then
+                         OFFSET 0) c)
                   WHERE ((m.org_id = w.org_id) AND (m.currency = w.currency) AND (m.settled_at IS NULL))) b ON (true))
           WHERE (COALESCE(s.state_since, '-infinity'::timestamp with time zone) < (now() - '00:01:00'::interval))) f
   WHERE (((state = ANY (ARRAY['good'::text, 'low'::text])) AND (GREATEST(now_micros, then_micros) <= (0)::numeric) AND ((state = 'low'::text) OR (burning > (0)::numeric) OR (GREATEST(now_micros, then_micros) < (0)::numeric))) OR ((state = ANY (ARRAY['empty'::text, 'stopped'::text, 'released'::text])) AND (LEAST(now_micros, then_micros) > (0)::numeric)));
@@ -3298,12 +3302,17 @@ CREATE VIEW public.meter_burn WITH (security_invoker='true') AS
     m.currency,
     count(*) FILTER (WHERE ((m.closed_at IS NULL) AND (m.micros_per_hour > 0))) AS running,
     (COALESCE(sum(m.micros_per_hour) FILTER (WHERE (m.closed_at IS NULL)), (0)::numeric))::bigint AS open_micros_per_hour,
-    (COALESCE(sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (NOT (EXISTS ( SELECT
-           FROM public.meter_pauses p
-          WHERE ((p.meter_id = m.id) AND (p.until_at IS NULL))))))), (0)::numeric))::bigint AS micros_per_hour,
-    (sum((public.meter_owed(m.micros_per_hour, public.meter_seconds(m.opened_at, u.until_at, public.meter_lost(m.id, m.opened_at, u.until_at))) - m.billed_micros)))::bigint AS unposted_micros
-   FROM (public.meters m
-     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, GREATEST(clock_timestamp(), m.billed_until)) AS until_at) u)
+    (COALESCE(sum(m.micros_per_hour) FILTER (WHERE ((m.closed_at IS NULL) AND (p.still IS NOT TRUE))), (0)::numeric))::bigint AS micros_per_hour,
+    (sum((public.meter_owed(m.micros_per_hour, c.usable) - m.billed_micros)))::bigint AS unposted_micros
+   FROM (((public.meters m
+     CROSS JOIN LATERAL ( SELECT LEAST(m.closed_at, GREATEST(clock_timestamp(), m.billed_until)) AS until_at
+         OFFSET 0) u)
+     LEFT JOIN LATERAL ( SELECT sum(public.pause_seconds(m.opened_at, u.until_at, p_1.from_at, p_1.until_at)) AS lost,
+            bool_or((p_1.until_at IS NULL)) AS still
+           FROM public.meter_pauses p_1
+          WHERE (p_1.meter_id = m.id)) p ON (true))
+     CROSS JOIN LATERAL ( SELECT public.meter_seconds(m.opened_at, u.until_at, p.lost) AS usable
+         OFFSET 0) c)
   WHERE (m.settled_at IS NULL)
   GROUP BY m.org_id, m.currency;
 
