@@ -17,6 +17,8 @@ GOOD = {
 
 def test_what_is_right_is_taken():
     more = {"GPUAAS_TRUSTED_PROXIES": "10.0.0.0/8, 2001:db8::/32", "GPUAAS_ISSUER_URL": "http://127.0.0.1:9000/realm"}
+    mail = {"GPUAAS_SMTP_URL": "smtp+starttls://ada:s%40@mail.example:587", "GPUAAS_MAIL_FROM": "gpuaas@example.com"}
+    assert load_settings(GOOD | mail).mail_from == "gpuaas@example.com"
     assert load_settings(GOOD | more).issuer == "http://127.0.0.1:9000/realm"
 
 
@@ -40,6 +42,11 @@ def test_what_is_right_is_taken():
         {"GPUAAS_PORT": "http"},
         {"GPUAAS_LOG_LEVEL": "loud"},
         {"GPUAAS_READ_POOL_SIZE": "-1"},
+        {"GPUAAS_SMTP_URL": "mail.example:25"},
+        {"GPUAAS_SMTP_URL": "smtp://", "GPUAAS_MAIL_FROM": "gpuaas@example.com"},
+        {"GPUAAS_SMTP_URL": "smtp://ada:secret@mail.example", "GPUAAS_MAIL_FROM": "gpuaas@example.com"},
+        {"GPUAAS_MAIL_FROM": "", "GPUAAS_SMTP_URL": "smtps://mail.example"},
+        {"GPUAAS_MAIL_FROM": "GPUaaS <gpuaas@example.com>", "GPUAAS_SMTP_URL": "smtps://mail.example"},
     ],
     ids=str,
 )
