@@ -1,7 +1,9 @@
 """The ladder at an empty balance, on simulated machines: warned, nothing new, stopped and kept, released; money stops
 it at any rung. Whatever is told twice, late or never."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -356,3 +358,50 @@ async def test_what_was_stopped_for_the_balance_stays_so_for_a_spent_budget_when
     kept = await ladder.read(allocation)
     assert (kept.state, kept.stop_reason) == (S.STOPPED, "budget")
     assert (await ladder.cost(allocation)).paused
+
+
+async def test_of_two_sweeps_an_event_and_a_release_at_once_each_thing_is_done_once(ladder: Ladder) -> None:
+    await ladder.top_up(8)
+    allocations = [await ladder.ground.active() for _ in range(3)]
+    for allocation in allocations:
+        await ladder.spends_all(allocation)
+    await ladder.look()
+    await ladder.wait(1)
+    await standing.follow(ladder.ground.db, ladder.ground.fleet.city.policy)
+    first, *others = allocations
+    await asyncio.gather(
+        stopping.money_sweep(ladder.parts),
+        ladder.ground.fleet.react(),
+        ladder.ground.release(first.id),
+        stopping.money_sweep(ladder.parts),
+    )
+    await ladder.ground.run()
+    assert (await ladder.read(first)).state is S.RELEASED
+    assert [(await ladder.read(one)).state for one in others] == [S.STOPPED, S.STOPPED]
+    assert [await ladder.told("allocation.stopped", one.id) for one in others] == [1, 1]
+    assert await ladder.ground.leftovers() == []
+
+
+async def test_it_costs_what_it_was_active_for_to_the_second_however_often_it_was_stopped(ladder: Ladder) -> None:
+    await ladder.top_up(1_000)
+    allocation = await ladder.ground.active()
+    for _ in range(3):
+        await asyncio.sleep(0.7)
+        await ladder.ground.stop(allocation.id)
+        await ladder.ground.run()
+        await ladder.ground.start(allocation.id)
+        await ladder.ground.run()
+    await ladder.ground.release(allocation.id)
+    await ladder.ground.run()
+    async with ladder.ground.db.read(EVERYTHING) as tx:
+        [row] = await tx.rows(
+            "SELECT m.billed_seconds, m.billed_micros, m.opened_at, m.closed_at, "
+            "(SELECT array_agg(p.until_at - p.from_at) FROM meter_pauses p WHERE p.meter_id = m.id) AS pauses "
+            "FROM meters m WHERE m.subject_id = $1",
+            allocation.id,
+        )
+    assert len(row["pauses"]) == 3
+    active = row["closed_at"] - row["opened_at"] - sum(row["pauses"], timedelta())
+    assert row["billed_seconds"] == active // timedelta(seconds=1)
+    assert row["billed_micros"] == row["billed_seconds"] * 3_600_000 // HOUR
+    assert await ladder.ground.leftovers() == []

@@ -202,3 +202,15 @@ async def test_after_a_crash_in_the_middle_the_same_verb_ends_with_the_right_own
     accounts, _ = await accounts_on(server, ground)
     await accounts.revoke(login, ground.tell)
     assert server.now("nvidia0") == CLOSED
+
+
+async def test_a_suspended_account_opens_none_and_nobody_else_is_given_its_gpus(server: Server, ground: Ground) -> None:
+    accounts, gpus = await accounts_on(server, ground)
+    login = ground.login()
+    made = await accounts.provision(login, [], [gpus[0].serial], ground.tell)
+    await accounts.suspend(login, ground.tell)
+    assert server.opened_by(made.uid) == ["nvidiactl"]
+    with pytest.raises(HostFailed, match="another account has"):
+        await accounts.provision(ground.login(), [], [gpus[0].serial], ground.tell)
+    await accounts.provision(login, [], [gpus[0].serial], ground.tell)
+    assert server.opened_by(made.uid) == ["nvidia0", "nvidiactl"]
