@@ -63,7 +63,7 @@ async def ledger_reverse(
 async def _begin(tx: Tx, actor: Actor, policy: PolicyReader, change: Change) -> Adjustment:
     adjustment_id = AdjustmentId(new_id())
     by_name, by_id = _who(actor)
-    limit = 0 if await _moved_the_limit(tx, by_id) else policy.number(LIMIT)
+    limit = 0 if await moved_the_limit(tx, by_id) else policy.number(LIMIT)
     if abs(change.amount_micros) > limit - await store.posted_alone(tx, by_id, change.currency):
         made = await store.insert(tx, adjustment_id, change, by=(by_name, by_id), transaction_id=None)
         tx.emit(
@@ -89,7 +89,7 @@ async def adjustment_approve(
     if proposed.proposed_by_id == actor.id:
         raise Denied(Code.ADJUSTMENT_OWN, "Somebody else has to approve what you proposed.")
     for user_id in (_who(actor)[1], proposed.proposed_by_id):
-        await _require_settled(tx, user_id)
+        await require_settled(tx, user_id)
     change = Change(
         org_id=proposed.org_id,
         currency=proposed.currency,
@@ -106,7 +106,7 @@ async def adjustment_approve(
     return made
 
 
-async def _moved_the_limit(tx: Tx, user_id: UUID) -> bool:
+async def moved_the_limit(tx: Tx, user_id: UUID) -> bool:
     """Whether he changed, within a day, how much he may do alone; so many changes that nobody can tell count as one."""
     since = clock.now() - NEW_OPERATOR
     for action in POLICY_CHANGES:
@@ -117,7 +117,7 @@ async def _moved_the_limit(tx: Tx, user_id: UUID) -> bool:
     return False
 
 
-async def _require_settled(tx: Tx, user_id: UUID) -> None:
+async def require_settled(tx: Tx, user_id: UUID) -> None:
     """An account that was made an operator's just now may be the same person's second one."""
     wanted = Wanted(action=ROLES_SET, subject_id=user_id, from_at=clock.now() - NEW_OPERATOR)
     if await audit.audit_list(tx, wanted, before=None, limit=1):

@@ -61,7 +61,7 @@ async def refund_list(cx: PlatformContext, query: RefundQuery) -> Page[RefundVie
     lane=Lane.FINANCIAL,
     audit="payment.refund_approve",
     tag="payments",
-    errors=(Code.REFUND_MISSING, Code.REFUND_OWN, Code.STATE_MOVE_REFUSED),
+    errors=(Code.REFUND_MISSING, Code.REFUND_OWN, Code.ADJUSTMENT_OWN, Code.STATE_MOVE_REFUSED),
 )
 async def refund_approve(cx: PlatformContext, refund_id: UUID, wanted: RefundDecision) -> RefundView:
     """Have a refund made that somebody else proposed."""

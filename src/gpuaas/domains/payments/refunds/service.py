@@ -1,7 +1,8 @@
 """The verbs of refunds: asked for, agreed to, set aside, done. The provider is asked by the flow payment.refund.
 
-Always holds: not more is refunded than was paid, whoever asks at the same time; what is above the policy's limit is
-asked of the provider only when somebody else than its proposer agreed; the money is set aside before that."""
+Always holds: not more is refunded than was paid, whoever asks at the same time; what is above the policy's limit, alone
+or with what its proposer had refunded alone in the last day, is asked of the provider only when somebody else agreed;
+the money is set aside before that."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -12,6 +13,7 @@ from gpuaas.contracts.events.payments import RefundFailed, RefundProposed
 from gpuaas.contracts.http.billing import MoneyHoldState
 from gpuaas.contracts.http.flows import FlowKind
 from gpuaas.contracts.http.payments import RefundCreate
+from gpuaas.domains.billing.adjustments import service as adjustments
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Hold, HoldWanted
 from gpuaas.domains.payments.amounts import cents_of
@@ -53,6 +55,8 @@ async def refund_create(
             Code.REFUND_TOO_LARGE, f"Of this payment {format_micros(left, payment.currency)} can be refunded."
         )
     cents_of(amount, payment.currency)
+    who, who_id = _who(actor)
+    alone = await store.asked_alone(tx, who_id, payment.currency)
     made = await store.insert(
         tx,
         NewRefund(
@@ -62,9 +66,9 @@ async def refund_create(
             currency=payment.currency,
             amount_micros=amount,
             reason=wanted.reason,
-            proposed=amount > policy.number(LIMIT),
-            asked_by=_who(actor)[0],
-            asked_by_id=_who(actor)[1],
+            proposed=amount > policy.number(LIMIT) - alone or await adjustments.moved_the_limit(tx, who_id),
+            asked_by=who,
+            asked_by_id=who_id,
         ),
     )
     if made.state is S.PROPOSED:
@@ -83,6 +87,8 @@ async def refund_approve(tx: Tx, actor: Actor, refund_id: RefundId, *, reason: s
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The refund is {proposed.state} already.")
     if proposed.asked_by_id == actor.id:
         raise Denied(Code.REFUND_OWN, "Somebody else has to approve the refund you proposed.")
+    for user_id in (_who(actor)[1], proposed.asked_by_id):
+        await adjustments.require_settled(tx, user_id)
     agreed = await store.move(tx, refund_id, to=S.REQUESTED, by=_who(actor), decision=reason)
     await runs.run_start(tx, FlowKind.PAYMENT_REFUND, agreed.id, org_id=agreed.org_id)
     return agreed

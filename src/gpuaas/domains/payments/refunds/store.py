@@ -24,6 +24,11 @@ WHERE id < $1 AND ($2::text IS NULL OR state = $2) AND ($3::uuid IS NULL OR org_
   AND ($4::uuid IS NULL OR payment_id = $4) ORDER BY id DESC LIMIT $5
 """
 TAKEN = "SELECT coalesce(sum(amount_micros), 0)::bigint FROM payment_refunds WHERE payment_id = $1 AND state = ANY($2)"
+ALONE = """
+SELECT coalesce(sum(amount_micros), 0)::bigint FROM payment_refunds
+WHERE asked_by_id = $1 AND currency = $2 AND decided_by_id IS NULL AND state = ANY($3)
+  AND created_at > now() - interval '1 day'
+"""
 MOVE = """
 UPDATE payment_refunds SET state = $2, state_since = now(), failure = $5,
     due_at = CASE WHEN $2 = 'requested' THEN now() + $4::interval END,
@@ -83,6 +88,11 @@ async def list_all(
 async def taken(tx: Tx, payment_id: PaymentId) -> int:
     """What refunds under way will take of it."""
     return int(await tx.value(TAKEN, payment_id, list(TAKES)))
+
+
+async def asked_alone(tx: Tx, who_id: UUID, currency: str) -> int:
+    """What he had refunded in the last day without anybody else."""
+    return int(await tx.value(ALONE, who_id, currency, [S.REQUESTED, S.SUCCEEDED]))
 
 
 async def move(
