@@ -69,7 +69,7 @@ async def serving(box: Mailbox, certificate: Path, **options: Any) -> AsyncItera
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
     tls, plain = options.pop("tls", False), options.pop("plain", False)
-    offered = {} if tls or plain else {"tls_context": context}
+    offered: dict[str, Any] = {} if tls or plain else {"tls_context": context}
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
         lambda: SMTP(box, loop=loop, **offered, **options), HOST, box.port, ssl=context if tls else None
