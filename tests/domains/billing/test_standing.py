@@ -1,6 +1,7 @@
 """How organisations stand, on the real database: the ladder down and back, races, passes that die, and what is told."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -23,6 +24,19 @@ HOUR, DAY = 3_600, 86_400
 LATER = """
 UPDATE standings SET state_since = state_since - make_interval(secs => $2), due_at = due_at - make_interval(secs => $2),
     counting_since = counting_since - make_interval(secs => $2) WHERE org_id = $1
+"""
+LOOK = """
+import asyncio, sys
+from gpuaas.domains.billing.standing import service
+from gpuaas.domains.policy.reader import MemoryPolicy
+from gpuaas.infra.postgres.database import Database
+async def main():
+    db = Database(sys.argv[1])
+    await db.open()
+    print("looks", flush=True)
+    while True:
+        await service.follow(db, MemoryPolicy())
+asyncio.run(main())
 """
 SWEPT = "DELETE FROM standings"
 
@@ -219,6 +233,31 @@ async def test_a_pass_that_dies_before_its_end_leaves_whole_rungs_with_their_eve
         assert [("good", "empty")] * ((await life.spender.stands()).rung is Rung.EMPTY) == await life.changes()
     assert await life.look() is Rung.EMPTY
     assert await life.changes() == [("good", "empty")]
+
+
+async def killed(url: str, *, after: float) -> None:
+    """A program that looks without a pause, killed so many seconds after it began to."""
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", LOOK, url, stdout=asyncio.subprocess.PIPE)
+    assert program.stdout is not None
+    await program.stdout.readline()
+    await asyncio.sleep(after)
+    program.kill()
+    await program.wait()
+
+
+async def test_workers_that_are_killed_leave_each_rung_told_once(life: Life, database: DatabaseUrls):
+    """Two programs look without a pause, and one after the other is killed, wherever it is."""
+    await life.spender.gets(1)
+    await life.spender.meter(ago=10)
+    for reached, lasts in ((Rung.EMPTY, 16 * 60), (Rung.STOPPED, DAY + 60), (Rung.RELEASED, 0)):
+        for attempt in range(5):
+            await asyncio.gather(*(killed(database.app, after=0.01 * attempt + 0.004 * i) for i in range(2)))
+            if (await life.spender.stands()).rung is reached:
+                break
+        await life.spender.look()
+        assert (await life.spender.stands()).rung is reached
+        await life.pass_time(lasts)
+    assert await life.changes() == [("good", "empty"), ("empty", "stopped"), ("stopped", "released")]
 
 
 async def test_a_top_up_that_races_the_next_rung_wins_whoever_commits_first(life: Life):
