@@ -39,9 +39,14 @@ UPDATE emails SET state = 'failed', state_since = now(), due_at = NULL, lease_un
     last_error = left(concat_ws(': ', 'not sent in time', nullif(last_error, '')), 500)
 WHERE state = ANY($1) AND due_at <= now() AND (lease_until IS NULL OR lease_until < now())
 """
-PARK = "UPDATE emails SET state = 'not_configured', state_since = now(), lease_until = NULL WHERE state = ANY($1)"
+# What waits has a deadline, and an index: mail that ended long ago is not looked at each time.
+PARK = """
+UPDATE emails SET state = 'not_configured', state_since = now(), lease_until = NULL
+WHERE state = ANY($1) AND due_at IS NOT NULL
+"""
 UNPARK = """
-UPDATE emails SET state = 'queued', state_since = now(), next_at = now() WHERE state = 'not_configured'
+UPDATE emails SET state = 'queued', state_since = now(), next_at = now()
+WHERE state = 'not_configured' AND due_at IS NOT NULL
 """
 RETRY = """
 UPDATE emails SET state = 'queued', state_since = now(), next_at = now(), due_at = now() + $3::interval,
