@@ -1946,9 +1946,17 @@ CREATE VIEW public.invariant_07_active_is_metered WITH (security_invoker='true')
         END) AS problem
    FROM (public.allocations a
      LEFT JOIN public.meters m ON ((m.subject_id = a.id)))
-  WHERE (((a.state = 'active'::text) AND ((m.id IS NULL) OR (m.closed_at IS NOT NULL))) OR ((m.closed_at IS NULL) AND (m.id IS NOT NULL) AND (a.state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text]))));
+  WHERE (((a.state = 'active'::text) AND ((m.id IS NULL) OR (m.closed_at IS NOT NULL))) OR ((m.closed_at IS NULL) AND (m.id IS NOT NULL) AND (a.state = ANY (ARRAY['requested'::text, 'provisioning'::text, 'releasing'::text, 'released'::text, 'failed'::text, 'release_failed'::text]))))
+UNION ALL
+ SELECT ('allocation '::text || a.id) AS subject,
+    (('is '::text || a.state) || ' for want of money, and its meter goes on'::text) AS problem
+   FROM (public.allocations a
+     JOIN public.meters m ON ((m.subject_id = a.id)))
+  WHERE ((a.state = ANY (ARRAY['stopping'::text, 'stopped'::text, 'starting'::text])) AND ((a.stop_reason = ANY (ARRAY['balance'::text, 'budget'::text])) OR a.stop_unpaid) AND (m.closed_at IS NULL) AND (NOT (EXISTS ( SELECT
+           FROM public.meter_pauses p
+          WHERE ((p.meter_id = m.id) AND (p.until_at IS NULL))))));
 
-COMMENT ON VIEW public.invariant_07_active_is_metered IS 'an active allocation has an open meter, one that is given back has none';
+COMMENT ON VIEW public.invariant_07_active_is_metered IS 'an active allocation has an open meter, one stopped for money has one that stands, one that is given back has none';
 
 CREATE TABLE public.sku_prices (
     id uuid NOT NULL,

@@ -405,3 +405,19 @@ async def test_it_costs_what_it_was_active_for_to_the_second_however_often_it_wa
     assert row["billed_seconds"] == active // timedelta(seconds=1)
     assert row["billed_micros"] == row["billed_seconds"] * 3_600_000 // HOUR
     assert await ladder.ground.leftovers() == []
+
+
+async def test_a_meter_that_goes_on_while_it_is_stopped_for_money_is_told(ladder: Ladder) -> None:
+    allocation = await ladder.ground.active()
+    await ladder.ground.stop(allocation.id)
+    await ladder.ground.run()
+    look = "SELECT problem FROM invariant_07_active_is_metered WHERE subject = $1"
+    assert await ladder.sql.fetch(look, f"allocation {allocation.id}") == []
+    within = ladder.sql.transaction()
+    await within.start()
+    await ladder.sql.execute(
+        "DELETE FROM meter_pauses WHERE meter_id = (SELECT id FROM meters WHERE subject_id = $1)", allocation.id
+    )
+    told = [row["problem"] for row in await ladder.sql.fetch(look, f"allocation {allocation.id}")]
+    await within.rollback()
+    assert told == ["is stopped for want of money, and its meter goes on"]
