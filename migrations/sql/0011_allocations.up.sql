@@ -238,7 +238,11 @@ GRANT SELECT, INSERT ON allocation_proofs, allocation_timeline, sanitisation_cer
 GRANT SELECT, INSERT, UPDATE, DELETE ON gpu_quotas TO :app;
 
 -- What the agent says it has leased, to whom: allocation id → serial numbers.
-ALTER TABLE node_heartbeats ADD COLUMN leases jsonb NOT NULL DEFAULT '{}';
+ALTER TABLE node_heartbeats ADD COLUMN leases jsonb NOT NULL DEFAULT '{}',
+    -- allocation id → seconds in which its GPUs could be used, as the agent counted and its node's key signed; and what it
+    -- had said before it was silent last
+    ADD COLUMN usage jsonb NOT NULL DEFAULT '{}', ADD COLUMN usage_signature text NOT NULL DEFAULT '',
+    ADD COLUMN usage_before jsonb NOT NULL DEFAULT '{}', ADD COLUMN silent_from timestamptz;
 
 -- Placement --------------------------------------------------------------------------------------------------------
 -- The nodes that may be sold from, but for how long one may be silent, which a policy says. The same rules as those of

@@ -161,6 +161,18 @@ BEGIN
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
 
+-- It was usable for so long after all: the pause that is open began later.
+CREATE FUNCTION meter_pause_later(subject uuid, by_seconds bigint)
+RETURNS SETOF meters LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+DECLARE
+    known meters;
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    UPDATE meter_pauses SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
+    WHERE meter_id = known.id AND until_at IS NULL AND by_seconds > 0;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+END $$;
+
 -- Only the pause that is open ends, and only after it began: what was told of an earlier one is known.
 CREATE FUNCTION meter_resume(subject uuid, at timestamptz)
 RETURNS SETOF meters LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
@@ -300,9 +312,9 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
-REVOKE ALL ON FUNCTION meter_enter, meter_open, meter_close, meter_pause, meter_resume, usage_id, usage_post, usage_accrue,
+REVOKE ALL ON FUNCTION meter_enter, meter_open, meter_close, meter_pause, meter_pause_later, meter_resume, usage_id, usage_post, usage_accrue,
     usage_settle FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_resume, usage_accrue, usage_settle TO :app;
+GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_pause_later, meter_resume, usage_accrue, usage_settle TO :app;
 
 -- What must always hold -----------------------------------------------------------------------------------------------
 CREATE VIEW invariant_07_billed_is_usable WITH (security_invoker = true) AS

@@ -32,6 +32,7 @@ POLICIES = {
 }
 PLACE = QueuePlace(position=2, waiting=5, estimated_start=NOW + 3 * HOUR, reason="1 is before it, by age.")
 
+USED = Money(cost_micros=14_000_000, usable_seconds=7_200, held_micros=7_000_000, runway_seconds=86_400)
 CREDIT = Entry(
     id=TransactionId(new_id()),
     number=3,
@@ -120,9 +121,7 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
     more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
     gpus = changed.pop("gpus", [] if state in {S.REQUESTED, S.FAILED} else [gpu(0), gpu(1)])
     policies = POLICIES | changed.pop("policies", {})
-    used = Money(cost_micros=14_000_000, usable_seconds=7_200, held_micros=7_000_000, runway_seconds=86_400)
-    spent = changed.pop("money", used if was_active else NOTHING)
-    credited = changed.pop("credits", [])
+    spent, credited = changed.pop("money", USED if was_active else NOTHING), changed.pop("credits", [])
     row |= {name: value for name, value in changed.items() if name in row}
     more |= {name: value for name, value in changed.items() if name in more}
     shown = row | {

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from gpuaas.domains.allocations.lifetime import handlers
 from gpuaas.domains.allocations.lifetime.condition import HeldGpu, unusable
@@ -13,9 +14,11 @@ from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Entry, Wanted
 from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.billing.meters.models import Cost
-from gpuaas.kit import clock
+from gpuaas.domains.pki.site import Pki
+from gpuaas.kit import clock, signed_usage
 from gpuaas.kit.ids import OrgId, new_id
 from tests.domains.allocations.test_condition import back, silence
+from tests.support.certificates import enrolled
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import Ground
 from tests.support.money import backdated
@@ -136,6 +139,45 @@ async def test_a_lost_node_is_not_charged_from_its_last_sign_of_life_until_it_is
     await back(ground)
     await handlers.condition_sweep(ground.parts)
     assert not (await cost(ground, made.id)).paused
+    await ground.release(made.id)
+    await ground.run()
+
+
+@pytest.mark.parametrize("signed", [True, False])
+async def test_after_a_blackout_it_is_charged_by_what_its_node_counted_and_signed_not_by_the_silence(
+    ground: Ground, superuser: Any, signed: bool
+) -> None:
+    made = await ground.active(1)
+    [machine] = ground.machines
+    held = await enrolled(ground.db, ground.parts.get(Pki), node_id=machine.id)
+    key = held.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+    async def beat(seconds: int) -> None:
+        counted: dict[UUID, int] = {made.id: seconds}
+        signature = signed_usage.sign(key, signed_usage.words(machine.id, counted))
+        told = {"usage": counted, "usage_signature": signature if signed else signature[::-1]}
+        found(await machine.heartbeat(accounts=await machine.host.accounts(), leases=machine.leases.all, **told), 200)
+
+    await beat(100)
+    await backdated(superuser, made.id, 2 * HOUR)
+    machine.silent = True
+    await superuser.execute(
+        "UPDATE node_heartbeats SET seen_at = now() - interval '1 hour', liveness = 'lost' WHERE node_id = $1",
+        machine.id,
+    )
+    await handlers.condition_sweep(ground.parts)
+    blind = await cost(ground, made.id)
+    machine.silent = False
+    await beat(100 + 1_800)
+    await ground.fleet.react()
+    seen = await cost(ground, made.id)
+    assert (blind.paused, seen.paused) == (True, False)
+    more = seen.seconds - blind.seconds
+    assert 1_800 <= more < 1_900 if signed else more < 100, "half of the hour in which nobody heard of it"
+    timeline = await told(ground, made.id)
+    assert ("1800 usable seconds" in timeline["charged_again"]) is signed
+    assert ("usage_not_believed" in timeline) is not signed
+    await ground.settle()
     await ground.release(made.id)
     await ground.run()
 

@@ -87,6 +87,12 @@ class Heartbeat(Request, frozen=True, kw_only=True):
         msgspec.Meta(max_length=64),
     ] = msgspec.field(default_factory=dict)
     """Which GPUs the agent has leased to which allocation."""
+    usage: Annotated[dict[UUID, Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]], msgspec.Meta(max_length=64)] = (
+        msgspec.field(default_factory=dict)
+    )
+    """For how many seconds the GPUs of each lease could be used, by the agent's own count."""
+    usage_signature: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    """Over `usage`, with the node's key."""
 
 
 class Desired(Response, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from gpuaas.ports.host import Host
 from gpuaas.processes.agent.conversation import Conversation
 from gpuaas.processes.agent.fault_watch import watch_faults
 from gpuaas.processes.agent.hands import Hands
-from gpuaas.processes.agent.identity import read_enrolment, tls_context
+from gpuaas.processes.agent.identity import read_enrolment, sign_usage, tls_context
 from gpuaas.processes.agent.leases import Leases, Passing, nothing_strikes
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.task_log import TaskLog
@@ -47,7 +47,16 @@ class Agent:
         tools = Tools(host, updater(self.api), leases)
         self._hands = Hands(enrolment.node_id, self._tasks, tools, self._telling, now)
         self._talk = Conversation(
-            self.api, state, self._tasks, self._hands, host, self._trusting, leases, version=version, now=now
+            self.api,
+            state,
+            self._tasks,
+            self._hands,
+            host,
+            self._trusting,
+            leases,
+            version=version,
+            now=now,
+            sign=lambda counted: sign_usage(state, enrolment.node_id, counted),
         )
         self._talk.on_healthy = on_healthy
 

@@ -3,8 +3,9 @@ orders on another. Sharing one would halve the connections of an idle node and d
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from uuid import UUID
 
 import msgspec
 
@@ -20,6 +21,7 @@ from gpuaas.processes.agent.metrics_journal import MetricsJournal
 from gpuaas.processes.agent.state_directory import StateDirectory
 from gpuaas.processes.agent.task_log import TaskLog
 from gpuaas.processes.agent.trusting import Trusting
+from gpuaas.processes.agent.usage_counter import UsageCounter
 
 DESIRED = "desired.json"
 HEARTBEAT_SECONDS = 5.0
@@ -50,7 +52,9 @@ class Conversation:
         *,
         version: Callable[[], str],
         now: Callable[[], datetime],
+        sign: Callable[[Mapping[UUID, int]], str],
     ) -> None:
+        self._sign, self._usage = sign, UsageCounter(state)
         self._api, self._state, self._tasks, self._hands, self._host = api, state, tasks, hands, host
         self._trusting, self._leases, self._version, self._now = trusting, leases, version, now
         self._journal = MetricsJournal(state.folder("metrics"))
@@ -114,6 +118,7 @@ class Conversation:
 
     async def _heartbeat(self) -> None:
         await self._observe()
+        counted = self._usage.all
         desired = await self._api.heartbeat(
             Heartbeat(
                 boot_id=self._boot_id[:100],
@@ -123,6 +128,8 @@ class Conversation:
                 generation=self._taken.generation,
                 accounts=self._accounts[:1000],
                 leases=self._leases.all,
+                usage=counted,
+                usage_signature=self._sign(counted) if counted else "",
             )
         )
         self._pause = min(max(desired.heartbeat_seconds, 0.2), 300.0)
@@ -170,6 +177,8 @@ class Conversation:
             try:
                 async with asyncio.timeout(HOST_SECONDS):
                     values = await self._host.metrics()
+                faulty = {fault.serial for fault in await self._host.faults()}
+                self._usage.look(self._leases.all, usable_serials(values) - faulty)
                 if values:
                     self._journal.add(Sample(at=self._now(), values=dict(list(values.items())[:1000])))
             except Exception as error:  # noqa: BLE001 - what cannot be measured is not worth an agent
@@ -190,3 +199,9 @@ class Conversation:
             self._journal.shipped(batch.batch_id)
         if self._journal.batches == 0:
             self._ship_at = clock.monotonic() + SHIP_SECONDS
+
+
+def usable_serials(values: Mapping[str, float]) -> set[str]:
+    """The GPUs that answered when they were measured."""
+    parts = (name.split(".") for name in values if name.startswith("gpu.") and name.endswith(".utilisation_percent"))
+    return {".".join(name[1:-1]) for name in parts}

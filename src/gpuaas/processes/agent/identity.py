@@ -3,6 +3,7 @@
 The key is made here and never leaves the machine. Each renewal makes a new one."""
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
+from gpuaas.kit import signed_usage
 from gpuaas.processes.agent.errors import AgentError
 from gpuaas.processes.agent.state_directory import StateDirectory
 
@@ -117,3 +119,9 @@ def tls_context(state: StateDirectory, authorities: list[str]) -> ssl.SSLContext
     except (ssl.SSLError, OSError, ValueError) as error:
         raise AgentError(f"the certificates in {state.path} cannot be used: {error}") from None
     return context
+
+
+def sign_usage(state: StateDirectory, node_id: UUID, counted: Mapping[UUID, int]) -> str:
+    """With the key of today; empty if it cannot be read now: then nobody has to believe it."""
+    content = state.read(IDENTITY)
+    return "" if content is None else signed_usage.sign(content, signed_usage.words(node_id, counted))

@@ -184,7 +184,7 @@ async def _clock(tx: Tx, policy: PolicyReader, one: Whole, clocks: money.Clocks,
             if found.fault_id is not None:
                 await money.fault_credit(tx, policy, allocation, found.fault_id, found.reason)
     elif allocation.state is S.ACTIVE and clocks.stopped(one.id):
-        await money.clock_start(tx, allocation)
+        await money.clock_start(tx, allocation, clocks)
 
 
 async def _degrade(tx: Tx, one: Whole, reason: str) -> None:

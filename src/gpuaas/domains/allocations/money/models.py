@@ -1,6 +1,7 @@
 """What is known of an allocation's money."""
 
 from datetime import datetime
+from uuid import UUID
 
 import msgspec
 
@@ -27,6 +28,17 @@ class Money(msgspec.Struct, frozen=True, kw_only=True):
     paused_since: datetime | None = None
     paused_reason: str = ""
     runway_seconds: int | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node of an allocation says it counted while nobody heard of it."""
+
+    node_id: UUID
+    usage: str
+    """All it says now, as it was signed."""
+    usage_signature: str
+    before: int
+    """Of this allocation, before it fell silent."""
 
 
 NOTHING = Money()

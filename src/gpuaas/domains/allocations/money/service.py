@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
+
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.billing import AccountKind, MoneyHoldState, PostingKind
 from gpuaas.domains.allocations.models import Allocation, Shown
@@ -24,8 +26,9 @@ from gpuaas.domains.billing.meters.rating import lasts_seconds
 from gpuaas.domains.billing.usage import service as usage
 from gpuaas.domains.inventory import service as inventory
 from gpuaas.domains.inventory.models import Price
+from gpuaas.domains.pki import service as pki
 from gpuaas.infra.postgres.tx import Tx
-from gpuaas.kit import clock
+from gpuaas.kit import clock, signed_usage
 from gpuaas.kit.errors import Conflict
 from gpuaas.kit.ids import OrgId, ProjectId
 from gpuaas.kit.money import format_micros
@@ -34,6 +37,9 @@ from gpuaas.ports.policy import PolicyReader
 MARGIN = timedelta(days=7)
 """A deposit outlives the lease by so much: it is given back by the release, not by the calendar."""
 MAX_CREDITS = 20
+MAX_CERTIFICATES = 100
+LOST = "node "
+"""How the reason begins when the clock was stopped for a node that was lost."""
 _LAST = UUID(int=(1 << 128) - 1)
 _READY = timedelta(hours=1)
 _MAX_REASON = 200
@@ -187,6 +193,11 @@ class Clocks:
         found = self._found.get(allocation_id)
         return None if found is None else found.paused_since
 
+    def lost_at(self, allocation_id: UUID) -> datetime | None:
+        """The same, if it was for a node that was lost."""
+        found = self._found.get(allocation_id)
+        return found.paused_since if found is not None and found.paused_reason.startswith(LOST) else None
+
 
 async def clocks(tx: Tx, allocations: Sequence[UUID]) -> Clocks:
     return Clocks(await meters.costs(tx, allocations))
@@ -208,10 +219,33 @@ async def clock_stop(tx: Tx, allocation: Allocation, before: Clocks, *, at: date
     )
 
 
-async def clock_start(tx: Tx, allocation: Allocation) -> None:
-    """It is proven usable again, and charged from now on."""
+async def clock_start(tx: Tx, allocation: Allocation, before: Clocks) -> None:
+    """It is proven usable again, and charged from now on; for the time in which its nodes were not heard of, by what
+    they counted and signed, at most for that time."""
+    seconds = 0
+    if (since := before.lost_at(allocation.id)) is not None:
+        seconds = await _counted(tx, allocation, since)
+        await meters.meter_pause_later(tx, allocation.id, seconds=seconds)
     await meters.meter_resume(tx, allocation.id, at=await store.now(tx))
-    await timeline_add(tx, allocation, "charged_again", "it can be used again")
+    more = f"; its nodes counted {seconds} usable seconds while they were not heard of" if seconds else ""
+    await timeline_add(tx, allocation, "charged_again", f"it can be used again{more}")
+
+
+async def _counted(tx: Tx, allocation: Allocation, since: datetime) -> int:
+    """The least that all of its silent nodes counted; nothing, if one of them did not sign what it says."""
+    told = []
+    for one in await store.counted(tx, allocation.id, since):
+        seconds = msgspec.json.decode(one.usage, type=dict[UUID, int])
+        if allocation.id not in seconds:
+            return 0
+        said = signed_usage.words(one.node_id, seconds)
+        keys = await pki.certificate_list(tx, one.node_id, after=UUID(int=0), limit=MAX_CERTIFICATES)
+        good = [key for key in keys if key.revoked_at is None]
+        if not any(signed_usage.signed_by(key.certificate, said, one.usage_signature) for key in good):
+            await timeline_add(tx, allocation, "usage_not_believed", "a node's count is not signed with its key")
+            return 0
+        told.append(max(seconds[allocation.id] - one.before, 0))
+    return min(told, default=0)
 
 
 async def fault_credit(tx: Tx, policy: PolicyReader, allocation: Allocation, fault_id: UUID, reason: str) -> None:

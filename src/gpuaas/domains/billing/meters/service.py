@@ -32,6 +32,11 @@ async def meter_pause(tx: Tx, subject_id: UUID, *, at: datetime, reason: str) ->
     return await store.pause(tx, subject_id, at, reason)
 
 
+async def meter_pause_later(tx: Tx, subject_id: UUID, *, seconds: int) -> Meter | None:
+    """It was usable for so many seconds more than was known when it was paused; never beyond now."""
+    return await store.pause_later(tx, subject_id, seconds)
+
+
 async def meter_resume(tx: Tx, subject_id: UUID, *, at: datetime) -> Meter | None:
     """It is usable again since then."""
     return await store.resume(tx, subject_id, at)

@@ -12,6 +12,7 @@ from gpuaas.kit.ids import OrgId, new_id
 
 OPEN = "SELECT * FROM meter_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
 PAUSE = "SELECT * FROM meter_pause($1, $2, $3)"
+PAUSE_LATER = "SELECT * FROM meter_pause_later($1, $2)"
 RESUME = "SELECT * FROM meter_resume($1, $2)"
 CLOSE = "SELECT * FROM meter_close($1, $2, $3)"
 SETTLE = "SELECT * FROM usage_settle($1, $2, $3)"
@@ -65,6 +66,10 @@ async def put(tx: Tx, wanted: MeterWanted, at: datetime) -> Meter:
 
 async def pause(tx: Tx, subject_id: UUID, at: datetime, reason: str) -> Meter | None:
     return await _one(tx, PAUSE, subject_id, at, reason)
+
+
+async def pause_later(tx: Tx, subject_id: UUID, seconds: int) -> Meter | None:
+    return await _one(tx, PAUSE_LATER, subject_id, seconds)
 
 
 async def resume(tx: Tx, subject_id: UUID, at: datetime) -> Meter | None:

@@ -23,23 +23,28 @@ WITH old AS (
     ORDER BY h.node_id FOR NO KEY UPDATE OF h
 )
 UPDATE node_heartbeats h SET liveness = 'online',
-    liveness_since = CASE WHEN old.liveness = 'online' THEN h.liveness_since ELSE now() END
+    liveness_since = CASE WHEN old.liveness = 'online' THEN h.liveness_since ELSE now() END,
+    usage_before = CASE WHEN old.liveness = 'online' THEN h.usage_before ELSE h.usage END,
+    silent_from = CASE WHEN old.liveness = 'online' THEN h.silent_from ELSE h.seen_at END
 FROM old WHERE h.node_id = old.node_id
 RETURNING h.node_id, old.liveness AS before, old.rebooted
 """
 BEAT = """
 WITH noted AS (
     INSERT INTO node_heartbeats AS h (node_id, seen_at, sent_at, liveness, liveness_since, boot_id, agent_version,
-                                      next_sequence, generation, accounts, leases)
+                                      next_sequence, generation, accounts, leases, usage,
+                                      usage_signature)
     SELECT b.node_id, now(), b.sent_at, 'online', now(), b.boot_id, b.agent_version, b.next_sequence, b.generation,
-           string_to_array(b.accounts, ','), b.leases::jsonb
+           string_to_array(b.accounts, ','), b.leases::jsonb, b.usage::jsonb, b.usage_signature
     FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::text[],
-                $8::text[])
-        AS b (node_id, sent_at, boot_id, agent_version, next_sequence, generation, accounts, leases)
+                $8::text[], $9::text[], $10::text[])
+        AS b (node_id, sent_at, boot_id, agent_version, next_sequence, generation, accounts, leases, usage,
+              usage_signature)
     JOIN nodes n ON n.id = b.node_id WHERE n.state = 'active' ORDER BY b.node_id
     ON CONFLICT (node_id) DO UPDATE SET seen_at = now(), sent_at = excluded.sent_at, boot_id = excluded.boot_id,
         agent_version = excluded.agent_version, next_sequence = excluded.next_sequence,
-        generation = excluded.generation, accounts = excluded.accounts, leases = excluded.leases
+        generation = excluded.generation, accounts = excluded.accounts, leases = excluded.leases,
+        usage = excluded.usage, usage_signature = excluded.usage_signature
     RETURNING h.node_id
 )
 SELECT n.id AS node_id, n.generation, n.cordoned, n.drained FROM noted JOIN nodes n ON n.id = noted.node_id
@@ -68,6 +73,8 @@ async def beat(tx: Tx, beats: Mapping[UUID, Heartbeat]) -> list[Noted]:
         [b.generation for b in said],
         [",".join(b.accounts) for b in said],
         [msgspec.json.encode(b.leases).decode() for b in said],
+        [msgspec.json.encode(b.usage).decode() for b in said],
+        [b.usage_signature for b in said],
     )
     return decode_all(Noted, rows)
 
