@@ -32,6 +32,7 @@ POLICIES = {
 }
 PLACE = QueuePlace(position=2, waiting=5, estimated_start=NOW + 3 * HOUR, reason="1 is before it, by age.")
 
+RELEASED = {S.RELEASING, S.RELEASED, S.RELEASE_FAILED}
 USED = Money(cost_micros=14_000_000, usable_seconds=7_200, held_micros=7_000_000, runway_seconds=86_400)
 CREDIT = Entry(
     id=TransactionId(new_id()),
@@ -84,8 +85,7 @@ def gpu(index: int = 0, quarantine: str = "", state: str = "held") -> ShownGpu:
 
 def facts(state: AllocationState, *, place: QueuePlace | None = None, certificates: int = 0, **changed: Any) -> Facts:
     """Of an allocation of two GPUs that was active for two hours, if it ever was."""
-    was_active = state not in {S.REQUESTED, S.PROVISIONING, S.FAILED}
-    released = state in {S.RELEASING, S.RELEASED, S.RELEASE_FAILED}
+    was_active, released = state not in {S.REQUESTED, S.PROVISIONING, S.FAILED}, state in RELEASED
     row: dict[str, Any] = {
         "id": AllocationId(ID),
         "org_id": OrgId(ORG),
@@ -119,8 +119,8 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "version": 1,
     }
     more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
+    own = changed.pop("policies", {})
     gpus = changed.pop("gpus", [] if state in {S.REQUESTED, S.FAILED} else [gpu(0), gpu(1)])
-    policies = POLICIES | changed.pop("policies", {})
     spent, credited = changed.pop("money", USED if was_active else NOTHING), changed.pop("credits", [])
     row |= {name: value for name, value in changed.items() if name in row}
     more |= {name: value for name, value in changed.items() if name in more}
@@ -138,7 +138,7 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         place=place,
         price_from=datetime(2026, 1, 1, tzinfo=UTC),
         certificates=certificates,
-        policies=policies,
+        policies=POLICIES | own,
         money=spent,
         credits=credited,
         now=NOW,

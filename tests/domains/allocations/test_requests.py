@@ -294,6 +294,7 @@ async def test_who_lost_an_allocation_by_force_reads_in_the_audit_log_who_took_i
     found(await ground.fleet.city.ask(ground.fleet.admin, "POST", path, {"reason": "maintenance"}), 202)
     await ground.run()
     entries = await ground.fleet.city.get(ground.owner, f"/orgs/{ground.org_id}/audit")
-    taken = [entry for entry in entries["items"] if entry["action"] == "allocation.force_release"]
+    forced = [entry for entry in entries["items"] if entry["action"] == "allocation.force_release"]
+    taken = [entry for entry in forced if str(made.id) in str(entry)]
     assert [(entry["actor_kind"], entry["org_id"]) for entry in taken] == [("user", str(ground.org_id))]
     assert "maintenance" in str(taken[0]["details"])
