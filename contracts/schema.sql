@@ -877,6 +877,21 @@ BEGIN
 
 END $$;
 
+CREATE FUNCTION public.meter_pause_later(subject uuid, by_seconds bigint) RETURNS SETOF public.meters
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    known meters;
+
+BEGIN
+    SELECT * INTO known FROM meter_enter(subject);
+    UPDATE meter_pauses SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
+    WHERE meter_id = known.id AND until_at IS NULL AND by_seconds > 0;
+    RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
+
+END $$;
+
 CREATE FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) RETURNS SETOF public.meters
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
@@ -2925,6 +2940,10 @@ CREATE TABLE public.node_heartbeats (
     generation bigint NOT NULL,
     accounts text[] NOT NULL,
     leases jsonb DEFAULT '{}'::jsonb NOT NULL,
+    usage jsonb DEFAULT '{}'::jsonb NOT NULL,
+    usage_signature text DEFAULT ''::text NOT NULL,
+    usage_before jsonb DEFAULT '{}'::jsonb NOT NULL,
+    silent_from timestamp with time zone,
     CONSTRAINT node_heartbeats_liveness_check CHECK ((liveness = ANY (ARRAY['online'::text, 'unknown'::text, 'lost'::text])))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.05');
@@ -4958,6 +4977,10 @@ GRANT ALL ON FUNCTION public.meter_open(meter uuid, org uuid, project uuid, subj
 REVOKE ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_pause_later(subject uuid, by_seconds bigint) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.meter_pause_later(subject uuid, by_seconds bigint) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) FROM PUBLIC;
 
