@@ -22,8 +22,19 @@ SELECT a.kind, a.currency, count(*) AS accounts, coalesce(sum(h.number), 0)::big
 FROM ledger_accounts a CROSS JOIN LATERAL ledger_head(a.id) AS h
 GROUP BY a.kind, a.currency ORDER BY a.currency, a.kind
 """
-# Each hash is made again from the row, its transaction and the hash before it, so that a changed row is found once, and
-# where it is.
+# Each hash is made again from the row, its transaction and the hash before it. Only what is narrow is sorted, and what is
+# hashed of a transaction is written once for all of its legs: that is half of the time.
+BROKEN = """
+SELECT count(*) AS entries, count(*) FILTER (WHERE e.hash IS DISTINCT FROM ledger_hash(
+           e.before, t.body, e.account_id, e.number, e.amount_micros, e.balance_micros)) AS broken
+FROM (SELECT account_id, transaction_id, number, amount_micros, balance_micros, hash,
+             lag(hash) OVER (PARTITION BY account_id ORDER BY transaction_id) AS before
+      FROM ledger_entries OFFSET 0) AS e
+LEFT JOIN (SELECT t.id, ledger_body(t.id, t.at, t.kind, t.key, t.org_id, t.currency, t.subject_id, t.reason,
+                                    t.reverses_id, t.actor, t.correlation_id) AS body
+           FROM ledger_transactions t OFFSET 0) AS t ON t.id = e.transaction_id
+"""
+# Where it is broken: a changed row is found once, and it is said whether all legs of its transaction are.
 CHAIN = """
 WITH links AS (
     SELECT e.account_id, e.transaction_id, e.number, e.hash IS DISTINCT FROM ledger_hash(
@@ -33,17 +44,12 @@ WITH links AS (
                e.account_id, e.number, e.amount_micros, e.balance_micros) AS broken
     FROM ledger_entries e LEFT JOIN ledger_transactions t ON t.id = e.transaction_id
     WINDOW along AS (PARTITION BY e.account_id ORDER BY e.transaction_id)
-), counted AS (
-    SELECT count(*) AS entries, count(*) FILTER (WHERE broken) AS broken FROM links
 )
-SELECT c.entries, c.broken, b.account_id, b.transaction_id, b.number, b.legs, b.broken_legs
-FROM counted c LEFT JOIN LATERAL (
-    SELECT l.*, w.legs, w.broken_legs FROM links l
-    JOIN (SELECT transaction_id, count(*) AS legs, count(*) FILTER (WHERE broken) AS broken_legs FROM links
-          WHERE transaction_id IN (SELECT transaction_id FROM links WHERE broken) GROUP BY transaction_id) AS w
-      ON w.transaction_id = l.transaction_id
-    WHERE l.broken ORDER BY l.transaction_id, l.account_id LIMIT $1
-) AS b ON true
+SELECT l.account_id, l.transaction_id, l.number, w.legs, w.broken_legs FROM links l
+JOIN (SELECT transaction_id, count(*) AS legs, count(*) FILTER (WHERE broken) AS broken_legs FROM links
+      WHERE transaction_id IN (SELECT transaction_id FROM links WHERE broken) GROUP BY transaction_id) AS w
+  ON w.transaction_id = l.transaction_id
+WHERE l.broken ORDER BY l.transaction_id, l.account_id LIMIT $1
 """
 ACCOUNTS = """
 SELECT 'account ' || a.id AS subject, 'it says ' || a.kind || ' ' || a.currency || ', and was not made so' AS problem
@@ -97,9 +103,10 @@ async def used_otherwise(tx: Tx) -> dict[str, list[Problem]]:
 async def _proof(tx: Tx, others: list[str], patience_seconds: int) -> Proof:
     await tx.be_patient(patience_seconds)
     await tx.value(WORK_MEMORY)
-    rows = await tx.rows(CHAIN, MAX_PROBLEMS)
-    problems = [_changed(row) for row in rows if row["transaction_id"] is not None]
-    count = int(rows[0]["broken"])
+    counted = await tx.row(BROKEN)
+    assert counted is not None  # noqa: S101 # a count has its row
+    count = int(counted["broken"])
+    problems = [_changed(row) for row in await tx.rows(CHAIN, MAX_PROBLEMS)] if count else []
     for statement in others:
         found = await tx.rows(statement, MAX_PROBLEMS)
         problems += [Problem(row["subject"], row["problem"]) for row in found]
@@ -109,7 +116,7 @@ async def _proof(tx: Tx, others: list[str], patience_seconds: int) -> Proof:
     count += len(anchored)
     return Proof(
         transactions=int(await tx.value(TRANSACTIONS)),
-        entries=int(rows[0]["entries"]),
+        entries=int(counted["entries"]),
         count=count,
         problems=problems[:MAX_PROBLEMS],
     )
