@@ -22,8 +22,8 @@ SELECT a.kind, a.currency, count(*) AS accounts, coalesce(sum(h.number), 0)::big
 FROM ledger_accounts a CROSS JOIN LATERAL ledger_head(a.id) AS h
 GROUP BY a.kind, a.currency ORDER BY a.currency, a.kind
 """
-# Each hash is made again from the row, its transaction and the hash before it. Only what is narrow is sorted, and what is
-# hashed of a transaction is written once for all of its legs: that is half of the time.
+# Each hash is made again from the row, its transaction and the hash before it. Only what is narrow is sorted, and what
+# is hashed of a transaction is written once for all of its legs: that is half of the time.
 BROKEN = """
 SELECT count(*) AS entries, count(*) FILTER (WHERE e.hash IS DISTINCT FROM ledger_hash(
            e.before, t.body, e.account_id, e.number, e.amount_micros, e.balance_micros)) AS broken
