@@ -62,10 +62,15 @@ SELECT a.* FROM allocations a
 WHERE a.state = 'stopped' AND a.failure_code = 'stop_failed' AND a.stop_after <= now()
 """
 TO_STOP_AGAIN = f"{_UNPROVEN} AND {_NODES_ANSWER} ORDER BY a.id LIMIT $1 FOR NO KEY UPDATE OF a SKIP LOCKED"
+# Two looks by an index each: not at everything that is active.
 CONCERNED = """
-SELECT DISTINCT a.org_id, p.currency FROM allocations a JOIN sku_prices p ON p.id = a.price_id
-WHERE (a.state = 'stopped' AND (a.stop_reason = 'balance' OR a.stop_unpaid))
-   OR (a.state IN ('active', 'stopped') AND (a.org_id, p.currency) IN (SELECT * FROM unnest($1::uuid[], $2::text[])))
+SELECT a.org_id, p.currency FROM allocations a JOIN sku_prices p ON p.id = a.price_id
+WHERE a.state = 'stopped' AND (a.stop_reason = 'balance' OR a.stop_unpaid)
+UNION
+SELECT w.org_id, w.currency FROM unnest($1::uuid[], $2::text[]) AS w (org_id, currency)
+WHERE EXISTS (SELECT FROM allocations a WHERE a.org_id = w.org_id AND a.state IN ('active', 'stopped')
+              AND a.state NOT IN ('released', 'failed'))
+ORDER BY 1, 2
 """
 
 
