@@ -83,6 +83,14 @@ def gpu(index: int = 0, quarantine: str = "", state: str = "held") -> ShownGpu:
     )
 
 
+WELL = {"degraded_since": None, "degraded_reason": ""}
+
+
+def stop_of(state: AllocationState) -> dict[str, Any]:
+    stopped = state in {S.STOPPING, S.STOPPED, S.STARTING}
+    return {"stop_reason": "balance" if stopped else "", "stopped_by": "", "stop_unpaid": False}
+
+
 def facts(state: AllocationState, *, place: QueuePlace | None = None, certificates: int = 0, **changed: Any) -> Facts:
     """Of an allocation of two GPUs that was active for two hours, if it ever was."""
     was_active, released = state not in {S.REQUESTED, S.PROVISIONING, S.FAILED}, state in RELEASED
@@ -100,8 +108,7 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "state": state,
         "state_since": NOW,
         "due_at": NOW + HOUR if LIFE.table[state].deadline is not None else None,
-        "degraded_since": None,
-        "degraded_reason": "",
+        **WELL,
         "created_at": NOW,
         "active_at": NOW - 2 * HOUR if was_active else None,
         "expires_at": NOW + 22 * HOUR if was_active else None,
@@ -113,10 +120,8 @@ def facts(state: AllocationState, *, place: QueuePlace | None = None, certificat
         "ended_at": NOW if state in {S.RELEASED, S.FAILED} else None,
         "failure_code": "health_proof_failed" if state is S.FAILED else "",
         "failure": "GPU S1: bandwidth" if state is S.FAILED else "",
-        "stop_reason": "balance" if state in {S.STOPPING, S.STOPPED, S.STARTING} else "",
-        "stopped_by": "",
-        "stop_unpaid": False,
         "version": 1,
+        **stop_of(state),
     }
     more = UNSEEN | ({"placement": ""} if state is S.REQUESTED else {})
     own = changed.pop("policies", {})
