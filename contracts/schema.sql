@@ -3537,7 +3537,7 @@ CREATE VIEW public.proof_allocations WITH (security_invoker='true') AS
            FROM ( SELECT public.pause_seconds(m.opened_at, LEAST(m.closed_at, statement_timestamp()), s.from_at, s.until_at) AS seconds,
                     (EXISTS ( SELECT
                            FROM public.allocation_timeline t
-                          WHERE ((t.allocation_id = a.id) AND (t.phase = ANY (ARRAY['degraded'::text, 'stop'::text, 'stopped'::text])) AND (t.at >= s.from_at) AND (t.at <= (COALESCE(s.until_at, 'infinity'::timestamp with time zone) + '00:01:00'::interval))))) AS known
+                          WHERE ((t.allocation_id = a.id) AND (t.phase = ANY (ARRAY['degraded'::text, 'not_charged'::text, 'charged_again'::text, 'stop'::text, 'stopped'::text, 'started'::text])) AND (t.at >= s.from_at) AND (t.at <= (COALESCE(s.until_at, 'infinity'::timestamp with time zone) + '00:01:00'::interval))))) AS known
                    FROM public.meter_pauses s
                   WHERE (s.meter_id = m.id)) g) gaps)
      CROSS JOIN LATERAL ( SELECT

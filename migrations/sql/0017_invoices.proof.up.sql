@@ -27,7 +27,8 @@ CROSS JOIN LATERAL (
     SELECT coalesce(sum(g.seconds), 0) AS seconds, coalesce(sum(g.seconds) FILTER (WHERE g.known), 0) AS known_seconds
     FROM (SELECT pause_seconds(m.opened_at, least(m.closed_at, statement_timestamp()), s.from_at, s.until_at) AS seconds,
                  EXISTS (SELECT FROM allocation_timeline t WHERE t.allocation_id = a.id
-                         AND t.phase IN ('degraded', 'stop', 'stopped') AND t.at >= s.from_at
+                         AND t.phase IN ('degraded', 'not_charged', 'charged_again', 'stop', 'stopped', 'started')
+                         AND t.at >= s.from_at
                          AND t.at <= coalesce(s.until_at, 'infinity') + interval '1 minute') AS known
           FROM meter_pauses s WHERE s.meter_id = m.id) AS g
 ) AS gaps
