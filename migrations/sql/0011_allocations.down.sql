@@ -3,7 +3,8 @@ DROP VIEW invariant_04_one_holder, invariant_05_live_have_holds, invariant_06_ac
     invariant_21_books_are_real;
 DROP FUNCTION slots_claim, queue_waits, queue_line, sku_leases;
 DROP VIEW sellable_nodes, slots_in_use;
-ALTER TABLE node_heartbeats DROP COLUMN leases;
+ALTER TABLE node_heartbeats DROP COLUMN leases, DROP COLUMN usage, DROP COLUMN usage_signature, DROP COLUMN usage_before,
+    DROP COLUMN silent_from;
 DROP TABLE orphans, data_keys, gpu_quotas, sanitisation_certificates, allocation_timeline, allocation_proofs, slot_holds,
     allocations;
 DROP TRIGGER projects_stay ON projects;

@@ -212,7 +212,7 @@ async def test_what_does_not_fit_is_told_and_can_wait_in_the_queue(tenant: Termi
 
 async def test_without_an_ssh_key_the_way_to_one_is_told(newcomer: Terminal, ground: Ground, sku: str, tmp_path: Path):
     ada = newcomer
-    await given(ground.db, (await ada.run("orgs", "list", "-o", "json")).json["items"][0]["id"])
+    await given(ground.db, (await ada.rows("orgs", "list"))[0]["id"])
     await ada.good("projects", "create", "training")
     none = await ada.run("allocations", "create", "--sku", sku, "--no-wait")
     assert none.code == 1
