@@ -74,6 +74,11 @@ class DemoProvider:
         self._process.terminate()
         return self._process.wait(15)
 
+    def end(self) -> None:
+        """Leave nothing running, whatever the test did."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
     @property
     def log(self) -> str:
         return (self.folder / "log").read_text()

@@ -43,5 +43,8 @@ def library(provider: DemoProvider) -> stripe.StripeClient:
 
 
 @pytest.fixture
-def own_folder(tmp_path: Path) -> Path:
-    return tmp_path / "provider"
+def own(tmp_path: Path, taker: WebhookTaker) -> Iterator[DemoProvider]:
+    """One of the test's own, not started yet."""
+    made = DemoProvider(tmp_path / "provider", taker.url)
+    yield made
+    made.end()

@@ -78,8 +78,8 @@ def test_the_door_opens_to_its_own_key_only(provider: DemoProvider, key):
     assert provider.order("status")["in_force"] == []
 
 
-def test_without_a_key_of_its_own_there_is_no_door(own_folder, taker):
-    provider = DemoProvider(own_folder, taker.url)
+def test_without_a_key_of_its_own_there_is_no_door(own):
+    provider = own
     del provider.environment["GPUAAS_DEMO_PAYMENTS_CONTROL_KEY"]
     provider.start()
     for key in ("Bearer", "Bearer x"):

@@ -10,7 +10,7 @@ from gpuaas.processes.demo_payments import checkout
 from gpuaas.processes.demo_payments.book import Answered, Book, Change, Due
 from gpuaas.processes.demo_payments.journal import Journal, JournalRefused
 from gpuaas.processes.demo_payments.params import CheckoutCreate, CustomerWrite, read_params
-from tests.support.payment_provider import DemoProvider, wanted
+from tests.support.payment_provider import wanted
 
 DAY = 24 * 3600
 
@@ -78,11 +78,11 @@ def test_what_the_disk_did_not_take_did_not_happen(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_a_damaged_file_is_refused_in_one_line_and_left_as_it_is(own_folder: Path, taker) -> None:
-    provider = DemoProvider(own_folder, taker.url).start()
+def test_a_damaged_file_is_refused_in_one_line_and_left_as_it_is(own) -> None:
+    provider = own.start()
     provider.library().v1.customers.create({"email": "a@example.com"})
     provider.kill()
-    file = own_folder / "provider.jsonl"
+    file = provider.folder / "provider.jsonl"
     damaged = b"not json\n" + file.read_bytes()
     file.write_bytes(damaged)
     ended = subprocess.run(

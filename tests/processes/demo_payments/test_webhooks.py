@@ -9,7 +9,6 @@ import stripe
 from tests.support.payment_provider import (
     CONTROL_KEY,
     WEBHOOK_SECRET,
-    DemoProvider,
     Taken,
     WebhookTaker,
     until,
@@ -88,8 +87,8 @@ def test_what_is_refused_is_sent_again_and_signed_anew(provider, library, taker)
         believed(one)
 
 
-def test_what_was_paid_before_a_kill_is_told_after_it(own_folder, taker):
-    provider = DemoProvider(own_folder, taker.url).start()
+def test_what_was_paid_before_a_kill_is_told_after_it(own, taker):
+    provider = own.start()
     taker.taken.clear()
     library = provider.library()
     provider.order("webhooks", paused=True)
@@ -112,8 +111,8 @@ def test_what_was_paid_before_a_kill_is_told_after_it(own_folder, taker):
     assert provider.stop() == 0
 
 
-def test_kills_at_any_moment_lose_no_answered_charge(own_folder, taker):
-    provider = DemoProvider(own_folder, taker.url)
+def test_kills_at_any_moment_lose_no_answered_charge(own, taker):
+    provider = own
     taker.taken.clear()
     paid: set[str] = set()
     for _ in range(4):
@@ -132,11 +131,11 @@ def test_kills_at_any_moment_lose_no_answered_charge(own_folder, taker):
     assert provider.stop() == 0
 
 
-def test_a_line_cut_off_by_a_kill_never_counted(own_folder, taker):
-    provider = DemoProvider(own_folder, taker.url).start()
+def test_a_line_cut_off_by_a_kill_never_counted(own, taker):
+    provider = own.start()
     made = provider.library().v1.customers.create({"email": "a@example.com"})
     provider.kill()
-    file = own_folder / "provider.jsonl"
+    file = provider.folder / "provider.jsonl"
     whole = file.read_bytes()
     file.write_bytes(whole + b'{"put":[{"id":"cus_half"')
     provider.start()
