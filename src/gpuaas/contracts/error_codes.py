@@ -136,6 +136,7 @@ class Code(StrEnum):
     ORPHAN_MISSING = "orphan_missing"
     ORPHAN_IN_USE = "orphan_in_use"
     QUOTA_MISSING = "quota_missing"
+    PERIOD_REFUSED = "period_refused"
     BALANCE_TOO_LOW = "balance_too_low"
     BALANCE_EMPTY = "balance_empty"
     STANDING_PAUSE_REFUSED = "standing_pause_refused"
@@ -309,6 +310,7 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
         kind.Conflict,
         "The project has spent its budget of this month. Raise it, or wait for the next month.",
     ),
+    C.PERIOD_REFUSED: (kind.Refused, "That time cannot be asked for; the reason says which end is wrong."),
     C.BALANCE_TOO_LOW: (kind.Conflict, "The balance, less what is set aside, does not cover this. Top it up."),
     C.POSTING_KEY_REUSED: (kind.Conflict, "This key was used for another amount, account or subject."),
     C.MONEY_HOLD_MISSING: (kind.Missing, "There is no such hold on money here."),

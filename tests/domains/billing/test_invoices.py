@@ -172,19 +172,19 @@ async def test_statements_that_follow_each_other_share_their_balance(customer: C
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("query", "code"),
     [
-        {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
-        {"from": "1971-01-01T00:00:00Z"},
-        {"to": "9999-01-01T00:00:00Z"},
-        {"from": "2020-01-01T00:00:00Z"},
-        {"from": "2026-01-01T00:00:00"},
-        {"currency": "dollars"},
+        ({"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"}, "period_refused"),
+        ({"from": "1971-01-01T00:00:00Z"}, "period_refused"),
+        ({"to": "9999-01-01T00:00:00Z"}, "period_refused"),
+        ({"from": "2020-01-01T00:00:00Z"}, "period_refused"),
+        ({"from": "2026-01-01T00:00:00"}, "request_invalid"),
+        ({"currency": "dollars"}, "request_invalid"),
     ],
 )
-async def test_a_time_that_makes_no_sense_is_refused(customer: Customer, query):
+async def test_a_time_that_makes_no_sense_is_refused(customer: Customer, query, code):
     answer = await customer.city.ask(customer.owner, "GET", f"/orgs/{customer.who.org_id}/statement", **query)
-    assert refusal(answer) == (422, "request_invalid")
+    assert refusal(answer) == (422, code)
 
 
 async def test_a_statement_as_csv_calculates_nothing_and_sums_to_the_balance(customer: Customer):

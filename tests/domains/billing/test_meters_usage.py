@@ -149,7 +149,7 @@ async def test_a_time_that_makes_no_sense_is_refused(city: City):
     ):
         for path in ("usage", "usage-export/csv"):
             answer = await city.ask(owner, "GET", f"/orgs/{who.org_id}/{path}", **query)
-            assert refusal(answer) == (422, "request_invalid"), query
+            assert refusal(answer) == (422, "period_refused"), query
 
 
 async def test_members_who_have_nothing_to_do_with_money_do_not_see_it(city: City):

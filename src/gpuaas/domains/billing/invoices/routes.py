@@ -13,12 +13,19 @@ from gpuaas.infra.http.listing import before, page
 from gpuaas.infra.http.operation import Lane, Stream, operation
 from gpuaas.ports.objects import Objects
 
+_PERIOD = (Code.PERIOD_REFUSED,)
 _MISSING = (Code.INVOICE_MISSING,)
 _ONE = "/orgs/{org_id}/invoices/{invoice_id}"
 
 
 @operation(
-    "GET", "/orgs/{org_id}/statement", permission=P.BILLING_READ, lane=Lane.ADMIN, transaction=False, tag="billing"
+    "GET",
+    "/orgs/{org_id}/statement",
+    permission=P.BILLING_READ,
+    lane=Lane.ADMIN,
+    transaction=False,
+    tag="billing",
+    errors=_PERIOD,
 )
 async def statement_get(cx: OrgContext, query: StatementQuery) -> StatementView:
     """Show what became of the balance in a time, and why: paid in, used, given back, refunded, corrected."""
@@ -28,6 +35,7 @@ async def statement_get(cx: OrgContext, query: StatementQuery) -> StatementView:
 @operation(
     "GET",
     "/orgs/{org_id}/statement-export/pdf",
+    errors=_PERIOD,
     permission=P.BILLING_READ,
     lane=Lane.ADMIN,
     transaction=False,
@@ -42,6 +50,7 @@ async def statement_export_pdf(cx: OrgContext, query: StatementQuery) -> Stream:
 @operation(
     "GET",
     "/orgs/{org_id}/statement-export/csv",
+    errors=_PERIOD,
     permission=P.BILLING_READ,
     lane=Lane.ADMIN,
     transaction=False,

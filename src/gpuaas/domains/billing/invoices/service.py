@@ -39,7 +39,7 @@ def wanted_of(org_id: OrgId, currency: str, from_at: datetime | None, to_at: dat
     since, until = ends_of(from_at, to_at, now=now)
     wrong = wrong_with(since, until, now=now)
     if wrong is not None:
-        raise Refused(Code.REQUEST_INVALID, "That time cannot be asked for.", details=[Detail(*wrong)])
+        raise Refused(Code.PERIOD_REFUSED, "That time cannot be asked for.", details=[Detail(*wrong)])
     return Wanted(org_id=org_id, currency=currency, from_at=since, to_at=until)
 
 

@@ -26,14 +26,16 @@ from gpuaas.infra.postgres.tx import Sight
 from gpuaas.kit import clock
 from gpuaas.kit.ids import MoneyHoldId, OrgId
 
+_PERIOD = (Code.PERIOD_REFUSED,)
 
-@operation("GET", "/orgs/{org_id}/balance", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing")
+
+@operation("GET", "/orgs/{org_id}/balance", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing", errors=_PERIOD)
 async def balance_get(cx: OrgContext, query: BalanceQuery) -> BalanceView:
     """Show what the organisation has, and what of it can be spent; now, or as it was at an instant."""
     return balance_view(await service.balance_at(cx.tx, cx.org_id, currency=query.currency, at=query.at))
 
 
-@operation("GET", "/orgs/{org_id}/ledger", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing")
+@operation("GET", "/orgs/{org_id}/ledger", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing", errors=_PERIOD)
 async def ledger_list(cx: OrgContext, query: LedgerQuery) -> Page[EntryView]:
     """List what changed the organisation's balance, newest first, each entry with the balance after it."""
     rows = await service.entry_list(cx.tx, _wanted(cx, query), before=before(cx, query), limit=query.limit + 1)
@@ -43,6 +45,7 @@ async def ledger_list(cx: OrgContext, query: LedgerQuery) -> Page[EntryView]:
 @operation(
     "GET",
     "/orgs/{org_id}/ledger-export/csv",
+    errors=_PERIOD,
     permission=P.BILLING_READ,
     lane=Lane.ADMIN,
     transaction=False,

@@ -200,11 +200,11 @@ def _checked(wanted: Wanted) -> Wanted:
     given = {"from": wanted.from_at, "to": wanted.to_at}
     _checked_instants(**{name: at for name, at in given.items() if at is not None})
     if wanted.from_at is not None and wanted.to_at is not None and wanted.from_at > wanted.to_at:
-        raise Refused(Code.REQUEST_INVALID, "from is after to.", details=[Detail("from", "after to")])
+        raise Refused(Code.PERIOD_REFUSED, "from is after to.", details=[Detail("from", "after to")])
     return wanted
 
 
 def _checked_instants(**given: datetime) -> None:
     for name, at in given.items():
         if not FIRST_YEAR < at.year < LAST_YEAR:
-            raise Refused(Code.REQUEST_INVALID, "That instant is out of range.", details=[Detail(name, "out of range")])
+            raise Refused(Code.PERIOD_REFUSED, "That instant is out of range.", details=[Detail(name, "out of range")])

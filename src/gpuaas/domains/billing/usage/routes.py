@@ -1,5 +1,6 @@
 """What an organisation used, and for how long what it has will last."""
 
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.usage import RunwaysView, UsageFilter, UsageLine, UsageQuery, UsageView
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.billing.usage import service
@@ -8,8 +9,10 @@ from gpuaas.infra.http.context import OrgContext
 from gpuaas.infra.http.operation import Lane, Stream, operation
 from gpuaas.kit import clock
 
+_PERIOD = (Code.PERIOD_REFUSED,)
 
-@operation("GET", "/orgs/{org_id}/usage", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing")
+
+@operation("GET", "/orgs/{org_id}/usage", permission=P.BILLING_READ, lane=Lane.DEFAULT, tag="billing", errors=_PERIOD)
 async def usage_get(cx: OrgContext, query: UsageQuery) -> UsageView:
     """Sum up what was charged for use: by day, project, SKU or user. Days are UTC, and those of the charge."""
     wanted = _wanted(cx, query)
@@ -22,6 +25,7 @@ async def usage_get(cx: OrgContext, query: UsageQuery) -> UsageView:
 @operation(
     "GET",
     "/orgs/{org_id}/usage-export/csv",
+    errors=_PERIOD,
     permission=P.BILLING_READ,
     lane=Lane.ADMIN,
     transaction=False,

@@ -111,4 +111,4 @@ async def _runway(tx: Tx, org_id: OrgId, currency: str, burn: Burn | None) -> Ru
 
 def _refused(field: str, reason: str) -> Refused:
     message = "That time cannot be asked for."
-    return Refused(Code.REQUEST_INVALID, message, details=[Detail(field, reason)])
+    return Refused(Code.PERIOD_REFUSED, message, details=[Detail(field, reason)])
