@@ -187,6 +187,7 @@ def session_of(payment: Payment, **changed: Any) -> dict[str, Any]:
         "id": payment.session_id or f"cs_{payment.id.hex}",
         "object": "checkout.session",
         "client_reference_id": str(payment.id),
+        "metadata": {"payment_id": str(payment.id)},
         "amount_total": payment.amount_micros // 10_000,
         "currency": payment.currency.lower(),
         "payment_status": "paid",

@@ -114,6 +114,40 @@ async def test_a_credit_the_provider_knows_nothing_of_is_told_and_unbalances_the
     assert credited - taken == before + 60 * MICROS
 
 
+async def test_a_page_the_provider_does_not_know_keeps_nothing_else_waiting(till: Till, superuser: Any):
+    """The account at the provider was changed, or a demo's folder was emptied."""
+    lost, other = await till.top_up(20), await till.top_up(30)
+    await superuser.execute(
+        "UPDATE payments SET session_id = $2, created_at = now() - interval '5 days' WHERE id = $1",
+        lost["id"],
+        "cs_test_nobody_knows",
+    )
+    await superuser.execute("UPDATE payments SET created_at = now() - interval '4 days' WHERE id = $1", other["id"])
+    await till.order("webhooks", paused=True)
+    await till.pay(other)
+    before = await till.rows("SELECT count(*) AS n FROM payment_reconciliations")
+    await till.reconcile()
+    assert await till.rows("SELECT count(*) AS n FROM payment_reconciliations") != before
+    assert (await till.read(other["id"])).state == "succeeded"
+
+
+async def test_a_dispute_lost_long_after_it_was_opened_is_found_without_its_notice(till: Till, superuser: Any):
+    payment = await till.paid(50)
+    dispute_id = await till.dispute(payment)
+    before = (await till.purse.balance()).balance_micros
+    await till.order("webhooks", paused=True)
+    await till.order("close_dispute", dispute=dispute_id, won=False)
+    await superuser.execute(
+        "INSERT INTO payment_reconciliations "
+        "VALUES (gen_random_uuid(), now() + interval '60 days', now(), 0, 0, 0, 0, 0)"
+    )
+    try:
+        await till.reconcile()
+    finally:
+        await superuser.execute("DELETE FROM payment_reconciliations WHERE began_at > now() + interval '1 day'")
+    assert (await till.purse.balance()).balance_micros == before - 50 * MICROS
+
+
 async def test_while_the_provider_is_away_nothing_is_concluded(till: Till):
     before = await till.rows("SELECT count(*) AS n FROM payment_reconciliations")
     await till.order("down")

@@ -10,7 +10,7 @@ from gpuaas.domains.payments.refunds import handlers
 from gpuaas.kit.ids import new_id
 from tests.every.payment_stories import refund
 from tests.support.people import Person, at_once, found, refusal
-from tests.support.till import MICROS, Till
+from tests.support.till import MICROS, Till, notice
 
 
 async def ask(till: Till, payment_id: str, units: float | None, by: Person | None = None) -> Any:
@@ -168,6 +168,77 @@ async def test_what_the_organisation_had_spent_of_it_is_ours_to_lose(till: Till)
     assert (await till.purse.balance()).balance_micros == 0
     [told] = await till.events("payments.refunded", payment["id"])
     assert (told["amount_micros"], told["uncovered_micros"]) == (10 * MICROS, 7 * MICROS)
+    assert await till.broken() == []
+
+
+async def test_a_refund_that_does_not_arrive_gives_back_only_what_the_organisation_gave(till: Till):
+    payment = await till.paid(50)
+    await spend(till)
+    await till.purse.top_up(3 * MICROS)
+    await till.order("refunds", pending=True)
+    await begun_there(till, payment, 1000)
+    assert (await till.purse.balance()).balance_micros == 0
+    [row] = await till.rows(
+        "SELECT object_id FROM payment_effects WHERE payment_id = $1 AND effect = 'refunded'", UUID(payment["id"])
+    )
+    await till.order("settle_refund", refund=row["object_id"], good=False)
+    await till.told()
+    await till.order("clear")
+    assert (await till.purse.balance()).balance_micros == 3 * MICROS
+    assert (await till.read(payment["id"])).refunded_micros == 0
+    assert await till.broken() == []
+
+
+async def test_a_refund_of_nothing_the_organisation_had_gives_it_nothing_when_it_does_not_arrive(till: Till):
+    payment = await till.paid(50)
+    await spend(till)
+    await till.order("refunds", pending=True)
+    await begun_there(till, payment, 1000)
+    [row] = await till.rows(
+        "SELECT object_id FROM payment_effects WHERE payment_id = $1 AND effect = 'refunded'", UUID(payment["id"])
+    )
+    await till.order("settle_refund", refund=row["object_id"], good=False)
+    await till.told()
+    await till.order("clear")
+    assert (await till.purse.balance()).balance_micros == 0
+    assert await till.broken() == []
+
+
+async def test_many_small_refunds_at_once_are_a_large_one_too(till: Till):
+    payments, operator = [await till.paid(60) for _ in range(4)], await till.purse.city.admin()
+    answers = await at_once(*(ask(till, payment["id"], 40, operator) for payment in payments))
+    states = sorted(found(one, 202)["state"] for one in answers)
+    assert states == ["proposed", "proposed", "requested", "requested"]
+    await till.run_flows()
+
+
+async def test_two_refunds_of_the_provider_with_one_name_of_ours_are_both_taken(till: Till):
+    payment = await till.paid(50)
+    before = (await till.purse.balance()).balance_micros
+    refund_id = await refund(till, payment["id"], 20)
+    await till.run_flows()
+    library = await asyncio.to_thread(till.provider.library)
+    params: Any = {
+        "payment_intent": (await till.read(payment["id"])).intent_id,
+        "amount": 500,
+        "metadata": {"refund_id": str(refund_id)},
+    }
+    await asyncio.to_thread(library.v1.refunds.create, params)
+    await till.told()
+    assert (await till.purse.balance()).balance_micros == before - 25 * MICROS
+    assert (await till.read(payment["id"])).refunded_micros == 25 * MICROS
+    assert await till.broken() == []
+
+
+async def test_a_dispute_that_was_lost_stays_lost_whatever_becomes_of_another(till: Till):
+    payment = await till.paid(50)
+    intent_id = (await till.read(payment["id"])).intent_id
+    for outcome in ("lost", "won"):
+        about = {"id": f"dp_{new_id().hex}", "amount": 2000, "currency": "usd", "payment_intent": intent_id}
+        await till.send(notice("charge.dispute.closed", about | {"status": outcome}))
+        await till.react()
+    assert (await till.read(payment["id"])).state == "disputed"
+    assert refusal(await ask(till, payment["id"], 50)) == (409, "state_move_refused")
     assert await till.broken() == []
 
 

@@ -17,7 +17,7 @@ class _Session(msgspec.Struct, frozen=True):
     id: str
     amount_total: int | None = None
     currency: str | None = None
-    client_reference_id: str | None = None
+    metadata: dict[str, str] | None = None
     payment_intent: str | None = None
     payment_status: str = "unpaid"
     status: str | None = None
@@ -82,7 +82,8 @@ def checkout(given: Any, *, failed: bool = False) -> Checkout:
     one = msgspec.convert(given, _Session)
     return Checkout(
         id=one.id,
-        payment_id=_uuid(one.client_reference_id),
+        # Not client_reference_id: whoever follows a payment link may write there what he likes.
+        payment_id=_uuid((one.metadata or {}).get("payment_id")),
         intent_id=one.payment_intent,
         url=one.url or "",
         cents=one.amount_total or 0,

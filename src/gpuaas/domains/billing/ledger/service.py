@@ -46,6 +46,7 @@ hold_find = store.hold_find
 held_for = store.held_for
 posting_find = store.posting_find
 transaction_get = store.transaction
+amount_of = store.amount
 
 
 async def post(tx: Tx, wanted: Posting) -> Posted:

@@ -261,7 +261,7 @@ async def posting_find(tx: Tx, kind: PostingKind, key: str) -> TransactionId | N
 
 async def amount(tx: Tx, transaction_id: TransactionId, org_id: OrgId) -> int:
     """What the organisation got by it."""
-    return int(await tx.value(AMOUNT, transaction_id, org_id))
+    return int(await tx.value(AMOUNT, transaction_id, org_id) or 0)
 
 
 def _range(wanted: Wanted) -> tuple[UUID, UUID]:

@@ -77,7 +77,7 @@ async def payment_begin(
                 amount_micros=wanted.amount_micros,
                 asked_by=actor.email or actor.name,
                 asked_by_id=actor.id,
-                asked_key=f"{actor.id}:{key}",
+                asked_key=f"{org_id}:{actor.id}:{key}",
                 checkout_minutes=policy.number("payments.checkout_minutes"),
             ),
         )

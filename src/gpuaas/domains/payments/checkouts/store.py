@@ -36,7 +36,7 @@ MOVE = """
 UPDATE payments SET state = $2, state_since = now(),
     due_at = CASE WHEN $2 = 'open' THEN expires_at + $4::interval END,
     url = CASE WHEN $2 = 'open' THEN $5 ELSE '' END, session_id = coalesce(session_id, $6),
-    intent_id = coalesce(intent_id, $7), failure = $8, transaction_id = coalesce($9, transaction_id),
+    intent_id = coalesce($7, intent_id), failure = $8, transaction_id = coalesce($9, transaction_id),
     paid_at = CASE WHEN $2 = 'succeeded' THEN now() ELSE paid_at END
 WHERE id = $1 AND state = ANY($3) RETURNING *
 """

@@ -86,6 +86,8 @@ def _hold(payment: Payment, said: Dispute, amount: int) -> HoldWanted:
 
 
 async def _settle(tx: Tx, payment: Payment, outcome: str, *, lost: int) -> Payment:
+    if outcome == "won" and payment.disputed_micros:  # another one of it was lost before, and stays so
+        outcome = "lost"
     return await checkouts.payment_settle(
         tx,
         payment.id,

@@ -4,13 +4,15 @@ Always holds: what the provider says is applied as a notice of it would be, so a
 once; what differs is written down, with both sides, until it does not differ any more. The provider is asked outside of
 transactions, and one object that cannot be applied does not keep the others waiting."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from gpuaas.contracts.http.payments import DifferenceKind
 from gpuaas.domains.payments.amounts import micros_of
 from gpuaas.domains.payments.checkouts import service as checkouts
+from gpuaas.domains.payments.checkouts.models import Payment
 from gpuaas.domains.payments.disputes import service as disputes
 from gpuaas.domains.payments.reconciling import store
 from gpuaas.domains.payments.reconciling.models import Found, Report, Sides, Statement
@@ -25,6 +27,9 @@ from gpuaas.ports.payments import Checkout, Dispute, PaymentProvider, Refunding
 OVERLAP = timedelta(days=3)
 """How far back each comparison looks before the last one: a page may be paid days after it was made."""
 FIRST = timedelta(days=90)
+REFUNDS_SETTLE = timedelta(days=35)
+DISPUTES_LAST = timedelta(days=200)
+"""They end so long after they were made, and the notice of that may be lost: the lists go by when they were made."""
 MOMENT = timedelta(minutes=2)
 """What is younger may be on its way to us."""
 OPEN_BATCH = 200
@@ -42,8 +47,8 @@ async def payments_reconcile(db: Database, provider: PaymentProvider) -> Report:
     since = (last or began - FIRST) - OVERLAP
     work = _Comparison(db, began)
     await work.through(provider.checkouts(since))
-    await work.through(provider.refunds(since))
-    await work.through(provider.disputes(since))
+    await work.through(provider.refunds(min(since, began - REFUNDS_SETTLE)))
+    await work.through(provider.disputes(min(since, began - DISPUTES_LAST)))
     await _open_ones(db, provider, work)
     return await work.end(since)
 
@@ -66,12 +71,8 @@ class _Comparison:
     async def through(self, said: AsyncIterator[Said]) -> None:
         async for one in said:
             self._counts[type(one)] += 1
-            try:
+            with skipping(one.id):
                 await self.one(one)
-            except Unavailable:
-                raise
-            except Fault as fault:
-                log.get_logger().error("an object of the provider is not applied", object=one.id, reason=str(fault))
 
     async def one(self, said: Said) -> None:
         async with self._db.transaction(Sight(PLATFORM), "system:payments.reconcile") as tx:
@@ -79,9 +80,12 @@ class _Comparison:
             self._healed += bool(tx.events)
             self._looked_at.append(said.id)
             statement = _statement(said)
-            if statement is not None and seen is not Seen.UNKNOWN:
+            payment = await _payment(tx, said)
+            if payment is None and seen is Seen.EARLY:
+                seen = Seen.UNKNOWN  # pages were looked at before, so what it goes back of is nothing of ours
+            if statement is not None and payment is not None:
                 await store.keep(tx, [statement])
-            found = await _difference(tx, said, seen)
+            found = _difference(said, seen, payment)
             if found is not None:
                 await store.differs(tx, found)
 
@@ -123,10 +127,30 @@ async def _open_ones(db: Database, provider: PaymentProvider, work: _Comparison)
             waiting = await checkouts.payments_open(tx, older=OVERLAP, after=after, limit=OPEN_BATCH)
         for payment in waiting:
             assert payment.session_id is not None  # noqa: S101 # only those are asked for
-            await work.one(await provider.checkout_get(payment.session_id))
+            await work.through(_page(provider, payment.session_id))
         if len(waiting) < OPEN_BATCH:
             return
         after = waiting[-1].id
+
+
+async def _page(provider: PaymentProvider, session_id: str) -> AsyncIterator[Checkout]:
+    """None, if the provider does not know it: it is another account's, or of before the provider was changed."""
+    said = None
+    with skipping(session_id):
+        said = await provider.checkout_get(session_id)
+    if said is not None:
+        yield said
+
+
+@contextmanager
+def skipping(object_id: str) -> Iterator[None]:
+    """One that cannot be applied does not keep the others waiting; a provider that is away does."""
+    try:
+        yield
+    except Unavailable:
+        raise
+    except Fault as fault:
+        log.get_logger().error("an object of the provider is not applied", object=object_id, reason=str(fault))
 
 
 async def _apply(tx: Tx, said: Said) -> Seen:
@@ -157,15 +181,16 @@ def _statement(said: Said) -> Statement | None:
     )
 
 
-async def _difference(tx: Tx, said: Said, seen: Seen) -> Found | None:
+async def _payment(tx: Tx, said: Said) -> Payment | None:
+    if isinstance(said, Checkout):
+        return await checkouts.payment_find(tx, session_id=said.id, payment_id=said.payment_id)
+    return await checkouts.payment_find(tx, intent_id=said.intent_id) if said.intent_id else None
+
+
+def _difference(said: Said, seen: Seen, payment: Payment | None) -> Found | None:
     taken = micros_of(said.cents)
     if isinstance(said, Checkout) and not said.paid:
         return None
-    payment = None
-    if isinstance(said, Checkout):
-        payment = await checkouts.payment_find(tx, session_id=said.id, payment_id=said.payment_id)
-    elif said.intent_id:
-        payment = await checkouts.payment_find(tx, intent_id=said.intent_id)
     kinds = {
         Seen.DIFFERS: (DifferenceKind.AMOUNT, "the provider took another amount or currency than was asked for"),
         Seen.UNKNOWN: (DifferenceKind.NOT_OURS, "the provider has it, and we know nothing of it"),

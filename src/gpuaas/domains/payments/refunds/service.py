@@ -48,7 +48,8 @@ async def refund_create(
     payment = await checkouts.payment_get(tx, payment_id, lock=True)
     if not checkouts.is_paid(payment) or payment.dispute in ("opened", "lost"):
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The payment is {payment.state}: nothing of it can be refunded.")
-    left = payment.amount_micros - payment.refunded_micros - await store.taken(tx, payment.id)
+    gone = payment.refunded_micros + payment.disputed_micros
+    left = payment.amount_micros - gone - await store.taken(tx, payment.id)
     amount = left if wanted.amount_micros is None else wanted.amount_micros
     if not 0 < amount <= left:
         raise Refused(

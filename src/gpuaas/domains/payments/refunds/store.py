@@ -17,13 +17,18 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, now() + $8::interval, $9, $10) RETURNING *
 """
 GET = "SELECT * FROM payment_refunds WHERE id = $1"
 LOCK = "SELECT * FROM payment_refunds WHERE id = $1 FOR UPDATE"
-OF_OBJECT = "SELECT * FROM payment_refunds WHERE payment_id = $1 AND (provider_refund_id = $2 OR id = $3) FOR UPDATE"
+OF_OBJECT = """
+SELECT * FROM payment_refunds
+WHERE payment_id = $1 AND (provider_refund_id = $2 OR (id = $3 AND provider_refund_id IS NULL)) FOR UPDATE
+"""
 LIST = """
 SELECT * FROM payment_refunds
 WHERE id < $1 AND ($2::text IS NULL OR state = $2) AND ($3::uuid IS NULL OR org_id = $3)
   AND ($4::uuid IS NULL OR payment_id = $4) ORDER BY id DESC LIMIT $5
 """
 TAKEN = "SELECT coalesce(sum(amount_micros), 0)::bigint FROM payment_refunds WHERE payment_id = $1 AND state = ANY($2)"
+# One request of a person after the other: many small ones at once are a large one.
+TURN = "SELECT pg_advisory_xact_lock(uuid_hash_extended($1, 16))"
 ALONE = """
 SELECT coalesce(sum(amount_micros), 0)::bigint FROM payment_refunds
 WHERE asked_by_id = $1 AND currency = $2 AND decided_by_id IS NULL AND state = ANY($3)
@@ -91,7 +96,8 @@ async def taken(tx: Tx, payment_id: PaymentId) -> int:
 
 
 async def asked_alone(tx: Tx, who_id: UUID, currency: str) -> int:
-    """What he had refunded in the last day without anybody else."""
+    """What he had refunded in the last day without anybody else. His requests take turns from here on."""
+    await tx.value(TURN, who_id)
     return int(await tx.value(ALONE, who_id, currency, [S.REQUESTED, S.SUCCEEDED]))
 
 

@@ -34,6 +34,13 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     transaction_id: TransactionId | None = None
 
 
+class Refunded(msgspec.Struct, frozen=True, kw_only=True):
+    """What a refund took."""
+
+    amount_micros: int
+    transaction_id: TransactionId
+
+
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """Money that goes back: what of it the organisation did not have any more is ours to lose."""
 

@@ -23,12 +23,12 @@ from gpuaas.domains.payments.checkouts.states import LIFE, PAID, S
 from gpuaas.domains.payments.refunds import service as refunds
 from gpuaas.domains.payments.refunds.models import Refund
 from gpuaas.domains.payments.settlement import store
-from gpuaas.domains.payments.settlement.models import Effect, Seen, Source, Taken
+from gpuaas.domains.payments.settlement.models import Effect, Refunded, Seen, Source, Taken
 from gpuaas.domains.payments.settlement.standing import standing
 from gpuaas.infra.postgres.finish import AuditEntry, note
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log
-from gpuaas.kit.ids import new_id
+from gpuaas.kit.ids import TransactionId, new_id
 from gpuaas.ports.payments import Checkout, Refunding, Refusal
 
 effect_add = store.add
@@ -40,6 +40,8 @@ async def checkout_seen(tx: Tx, said: Checkout, *, source: Source) -> Seen:
     payment = await checkouts.payment_find(tx, session_id=said.id, payment_id=said.payment_id)
     if payment is None:
         return Seen.UNKNOWN
+    if payment.session_id not in (None, said.id):  # another page: it must not change what becomes of this one
+        return Seen.DIFFERS if said.paid else Seen.UNKNOWN
     if payment.state in PAID:
         return Seen.DONE
     if said.paid:
@@ -59,8 +61,7 @@ async def checkout_seen(tx: Tx, said: Checkout, *, source: Source) -> Seen:
 async def _paid(tx: Tx, payment: Payment, said: Checkout, source: Source) -> Seen:
     if payment.state is S.FAILED_RECONCILE:
         return Seen.DIFFERS
-    known = payment.session_id in (None, said.id)
-    if not known or (micros_of(said.cents), said.currency) != (payment.amount_micros, payment.currency):
+    if (micros_of(said.cents), said.currency) != (payment.amount_micros, payment.currency):
         await _differs(tx, payment, said)
         return Seen.DIFFERS
     posted = await ledger.post(
@@ -234,22 +235,11 @@ async def _refund_failed(tx: Tx, payment: Payment, said: Refunding, ours: Refund
     so that the refund is not taken for a new one later."""
     if await store.has(tx, said.id, "refund_failed"):
         return Seen.DONE
-    was, amount, transaction_id = await store.has(tx, said.id, "refunded"), micros_of(said.cents), None
+    was, amount, transaction_id = await store.refunded(tx, said.id), 0, None
     after = payment
-    if was:
-        posted = await ledger.post(
-            tx,
-            Posting(
-                kind=PostingKind.REFUND,
-                key=f"{said.id}:failed",
-                org_id=payment.org_id,
-                legs=between(amount, AccountKind.CLEARING),
-                currency=payment.currency,
-                subject_id=payment.id,
-                reason="a refund that did not arrive",
-            ),
-        )
-        transaction_id, refunded = posted.transaction_id, payment.refunded_micros - amount
+    if was is not None:
+        amount, transaction_id = was.amount_micros, await _given_again(tx, payment, said, was)
+        refunded = payment.refunded_micros - amount
         after = await checkouts.payment_settle(
             tx,
             payment.id,
@@ -264,7 +254,7 @@ async def _refund_failed(tx: Tx, payment: Payment, said: Refunding, ours: Refund
             object_id=said.id,
             effect="refund_failed",
             payment=after,
-            amount_micros=amount if was else 0,
+            amount_micros=amount,
             source=source,
             transaction_id=transaction_id,
         ),
@@ -276,13 +266,36 @@ async def _refund_failed(tx: Tx, payment: Payment, said: Refunding, ours: Refund
             payment_id=payment.id,
             refund_id=ours.id if ours else None,
             currency=payment.currency,
-            amount_micros=amount,
+            amount_micros=micros_of(said.cents),
             reason=said.reason,
         ),
         subject_id=payment.id,
         org_id=payment.org_id,
     )
     return Seen.DONE
+
+
+async def _given_again(tx: Tx, payment: Payment, said: Refunding, was: Refunded) -> TransactionId:
+    """To each account what was taken from it: an organisation gets back what it gave, not what was ours to lose."""
+    covered = -await ledger.amount_of(tx, was.transaction_id, payment.org_id)
+    legs = {
+        AccountKind.TENANT: covered,
+        AccountKind.UNCOLLECTIBLE: was.amount_micros - covered,
+        AccountKind.CLEARING: -was.amount_micros,
+    }
+    posted = await ledger.post(
+        tx,
+        Posting(
+            kind=PostingKind.REFUND,
+            key=f"{said.id}:failed",
+            org_id=payment.org_id if covered else None,
+            legs={account: micros for account, micros in legs.items() if micros},
+            currency=payment.currency,
+            subject_id=payment.id,
+            reason="a refund that did not arrive",
+        ),
+    )
+    return posted.transaction_id
 
 
 async def of_intent(tx: Tx, intent_id: str | None) -> Payment | Seen:
