@@ -48,6 +48,21 @@ CREATE TABLE meter_pauses (
 CREATE UNIQUE INDEX meter_pauses_one_open ON meter_pauses (meter_id) WHERE until_at IS NULL;
 COMMENT ON TABLE meter_pauses IS 'tenant: when a meter stood still, and why; never two at once';
 
+-- The same as it was told, cause by cause: a GPU may be out of order while its allocation is stopped for money, and the
+-- end of one ends nothing of the other. Pauses are made from these, and from nothing else.
+CREATE TABLE meter_causes (
+    meter_id uuid NOT NULL REFERENCES meters,
+    org_id   uuid NOT NULL,
+    cause    text NOT NULL CHECK (cause IN ('fault', 'stop')),
+    from_at  timestamptz NOT NULL,
+    until_at timestamptz,
+    reason   text NOT NULL CHECK (length(reason) <= 200),
+    PRIMARY KEY (meter_id, cause, from_at),
+    CHECK (until_at >= from_at)
+);
+CREATE UNIQUE INDEX meter_causes_one_open ON meter_causes (meter_id, cause) WHERE until_at IS NULL;
+COMMENT ON TABLE meter_causes IS 'tenant: from when to when each cause kept a meter from running';
+
 -- One row for each difference that was posted. No references: the function sees to it, and the invariants check it.
 -- Without a price there is nothing to post, and the seconds are noted all the same.
 CREATE TABLE usage (
@@ -68,7 +83,7 @@ COMMENT ON TABLE usage IS 'tenant: seconds charged, window by window, with their
 DO $$
 DECLARE named text;
 BEGIN
-    FOREACH named IN ARRAY ARRAY['meters', 'meter_pauses', 'usage'] LOOP
+    FOREACH named IN ARRAY ARRAY['meters', 'meter_pauses', 'meter_causes', 'usage'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', named);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', named);
         EXECUTE format('CREATE POLICY %I ON %I USING (visible_org(org_id)) WITH CHECK (visible_org(org_id))',
@@ -77,7 +92,7 @@ BEGIN
 END $$;
 CREATE TRIGGER usage_keep BEFORE UPDATE OR DELETE ON usage FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER usage_keep_all BEFORE TRUNCATE ON usage FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
-GRANT SELECT ON meters, meter_pauses, usage TO :app;
+GRANT SELECT ON meters, meter_pauses, meter_causes, usage TO :app;
 SELECT ensure_partitions('usage', now() - interval '1 month', 4);
 
 -- Rating: the same as domains/billing/meters/rating.py -----------------------------------------------------------------
@@ -136,8 +151,21 @@ BEGIN
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
 
--- A pause that is known already changes nothing; one that lies before a known one was its true beginning.
-CREATE FUNCTION meter_pause(subject uuid, at timestamptz, why text)
+-- Its pauses: the times in which anything kept it from running, each under the name of what came first.
+CREATE FUNCTION meter_stand(known meters) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    DELETE FROM meter_pauses WHERE meter_id = known.id;
+    INSERT INTO meter_pauses (meter_id, org_id, from_at, until_at, reason)
+    SELECT known.id, known.org_id, c.alone_from, c.until_at, c.reason FROM (
+        SELECT until_at, reason, greatest(from_at, max(coalesce(until_at, 'infinity')) OVER (
+                   ORDER BY from_at, cause ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS alone_from
+        FROM meter_causes WHERE meter_id = known.id
+    ) AS c WHERE c.alone_from < coalesce(c.until_at, 'infinity');
+    UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+END $$;
+
+-- What is known already changes nothing; what lies before a known time of the same cause was its true beginning.
+CREATE FUNCTION meter_pause(subject uuid, at timestamptz, why text, because text DEFAULT 'fault')
 RETURNS SETOF meters LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     known meters;
@@ -147,43 +175,49 @@ BEGIN
     SELECT * INTO known FROM meter_enter(subject);
     began := greatest(known.opened_at, least(at, clock_timestamp()));
     IF known.id IS NOT NULL AND NOT EXISTS (
-        SELECT FROM meter_pauses p WHERE p.meter_id = known.id AND p.from_at <= began
-        AND (p.until_at IS NULL OR began < p.until_at OR began = p.from_at))
+        SELECT FROM meter_causes c WHERE c.meter_id = known.id AND c.cause = because AND c.from_at <= began
+        AND (c.until_at IS NULL OR began < c.until_at OR began = c.from_at))
     THEN
-        SELECT min(from_at) INTO later FROM meter_pauses WHERE meter_id = known.id AND from_at > began;
+        SELECT min(from_at) INTO later FROM meter_causes
+        WHERE meter_id = known.id AND cause = because AND from_at > began;
         IF later IS NULL THEN
-            INSERT INTO meter_pauses (meter_id, org_id, from_at, reason) VALUES (known.id, known.org_id, began, why);
+            INSERT INTO meter_causes (meter_id, org_id, cause, from_at, reason)
+            VALUES (known.id, known.org_id, because, began, why);
         ELSE
-            UPDATE meter_pauses SET from_at = began WHERE meter_id = known.id AND from_at = later;
+            UPDATE meter_causes SET from_at = began WHERE meter_id = known.id AND cause = because AND from_at = later;
         END IF;
-        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+        PERFORM meter_stand(known);
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
 
--- It was usable for so long after all: the pause that is open began later.
+-- It was usable for so long after all: the fault that lasts began later. Any other cause's time stays what it is.
 CREATE FUNCTION meter_pause_later(subject uuid, by_seconds bigint)
 RETURNS SETOF meters LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     known meters;
 BEGIN
     SELECT * INTO known FROM meter_enter(subject);
-    UPDATE meter_pauses SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
-    WHERE meter_id = known.id AND until_at IS NULL AND by_seconds > 0;
+    UPDATE meter_causes SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
+    WHERE meter_id = known.id AND cause = 'fault' AND until_at IS NULL AND by_seconds > 0;
+    IF FOUND THEN
+        PERFORM meter_stand(known);
+    END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
 
--- Only the pause that is open ends, and only after it began: what was told of an earlier one is known.
-CREATE FUNCTION meter_resume(subject uuid, at timestamptz)
+-- Only the time that is open ends, and only after it began: what was told of an earlier one is known.
+CREATE FUNCTION meter_resume(subject uuid, at timestamptz, because text DEFAULT 'fault')
 RETURNS SETOF meters LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
 DECLARE
     known meters;
     ends timestamptz := least(at, clock_timestamp());
 BEGIN
     SELECT * INTO known FROM meter_enter(subject);
-    UPDATE meter_pauses SET until_at = ends WHERE meter_id = known.id AND until_at IS NULL AND from_at <= ends;
+    UPDATE meter_causes SET until_at = ends
+    WHERE meter_id = known.id AND cause = because AND until_at IS NULL AND from_at <= ends;
     IF FOUND THEN
-        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+        PERFORM meter_stand(known);
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
@@ -312,8 +346,8 @@ BEGIN
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 END $$;
-REVOKE ALL ON FUNCTION meter_enter, meter_open, meter_close, meter_pause, meter_pause_later, meter_resume, usage_id, usage_post, usage_accrue,
-    usage_settle FROM PUBLIC;
+REVOKE ALL ON FUNCTION meter_enter, meter_stand, meter_open, meter_close, meter_pause, meter_pause_later, meter_resume,
+    usage_id, usage_post, usage_accrue, usage_settle FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_pause_later, meter_resume, usage_accrue, usage_settle TO :app;
 
 -- What must always hold -----------------------------------------------------------------------------------------------
@@ -352,8 +386,18 @@ CREATE VIEW invariant_07_pauses_apart WITH (security_invoker = true) AS
 SELECT 'meter ' || meter_id AS subject, 'two pauses at once, at ' || next_from AS problem
 FROM (SELECT meter_id, until_at, lead(from_at) OVER (PARTITION BY meter_id ORDER BY from_at) AS next_from
       FROM meter_pauses) AS p
-WHERE next_from < coalesce(until_at, 'infinity');
-COMMENT ON VIEW invariant_07_pauses_apart IS 'a meter stands still once at a time';
+WHERE next_from < coalesce(until_at, 'infinity')
+UNION ALL
+SELECT 'meter ' || m.id, 'its pauses last ' || coalesce(p.lasted, 0) || ' seconds until now, what caused them '
+       || coalesce(c.lasted, 0)
+FROM meters m
+LEFT JOIN (SELECT meter_id, sum(extract(epoch FROM coalesce(until_at, now()) - from_at)) AS lasted
+           FROM meter_pauses WHERE from_at < now() GROUP BY meter_id) AS p ON p.meter_id = m.id
+LEFT JOIN (SELECT meter_id, (SELECT sum(extract(epoch FROM upper(r) - lower(r))) FROM unnest(together) AS r) AS lasted
+           FROM (SELECT meter_id, range_agg(tstzrange(from_at, coalesce(until_at, now()))) AS together
+                 FROM meter_causes WHERE from_at < now() GROUP BY meter_id) AS ranges) AS c ON c.meter_id = m.id
+WHERE coalesce(p.lasted, 0) <> coalesce(c.lasted, 0);
+COMMENT ON VIEW invariant_07_pauses_apart IS 'a meter stands still once at a time, as long as anything causes it';
 
 CREATE VIEW invariant_08_usage_is_posted WITH (security_invoker = true) AS
 SELECT 'transaction ' || coalesce(u.transaction_id, t.id) AS subject,

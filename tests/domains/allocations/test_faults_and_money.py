@@ -8,8 +8,11 @@ from uuid import UUID
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from gpuaas.contracts.http.allocations import StopReason
+from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.lifetime import handlers
 from gpuaas.domains.allocations.lifetime.condition import HeldGpu, unusable
+from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Entry, Wanted
 from gpuaas.domains.billing.meters import service as meters
@@ -178,6 +181,51 @@ async def test_after_a_blackout_it_is_charged_by_what_its_node_counted_and_signe
     assert ("1800 usable seconds" in timeline["charged_again"]) is signed
     assert ("usage_not_believed" in timeline) is not signed
     await ground.settle()
+    await ground.release(made.id)
+    await ground.run()
+
+
+@pytest.mark.parametrize("first", ["fault", "money"])
+async def test_the_end_of_a_stop_for_money_ends_no_fault_s_pause_nor_the_other_way_round(
+    ground: Ground, superuser: Any, first: str
+) -> None:
+    """Whatever came first and whatever ends first: not a second is charged while either lasts, without any sweep."""
+    made = await ground.active(1)
+    [machine] = ground.machines
+    [serial] = machine.leases.all[made.id]
+
+    async def stop() -> None:
+        async with ground.db.transaction(EVERYTHING, "test") as tx:
+            await stopping.allocation_stop(tx, made.id, reason=StopReason.BALANCE, by="test")
+        await ground.run()
+
+    async def fall() -> None:
+        found(await machine.fault(serial, code="XID 79"), 200)
+        await ground.fleet.react()
+
+    for happens in (fall, stop) if first == "fault" else (stop, fall):
+        await happens()
+    stood = await cost(ground, made.id)
+    assert stood.paused
+    if first == "fault":  # its people are not charged for a broken GPU, because they have paid
+        async with ground.db.transaction(EVERYTHING, "test") as tx:
+            await stopping.allocation_start(tx, made.id, by="test")
+            starting = await allocations.allocation_lock(tx, made.id)
+            await stopping.allocation_started(tx, starting)
+        assert (await cost(ground, made.id)).paused
+        await superuser.execute("UPDATE slot_quarantines SET ended_at = now() WHERE serial = $1", serial)
+        await handlers.condition_sweep(ground.parts)
+    else:  # nor for one that is whole again, because nobody has
+        await superuser.execute("UPDATE slot_quarantines SET ended_at = now() WHERE serial = $1", serial)
+        await handlers.condition_sweep(ground.parts)
+        assert (await cost(ground, made.id)).paused
+        assert await ground.leftovers() == []
+        async with ground.db.transaction(EVERYTHING, "test") as tx:
+            await stopping.allocation_start(tx, made.id, by="test")
+        await ground.run()
+    again = await cost(ground, made.id)
+    assert (again.paused, again.seconds - stood.seconds < 60) == (False, True)
+    await ground.run()
     await ground.release(made.id)
     await ground.run()
 

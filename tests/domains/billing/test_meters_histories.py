@@ -37,6 +37,8 @@ VERBS = {
     for verb, called in {
         "pause": "meter_pause(s, a, 'xid')",
         "resume": "meter_resume(s, a)",
+        "stop": "meter_pause(s, a, 'stopped', 'stop')",
+        "start": "meter_resume(s, a, 'stop')",
         "close": "meter_close(s, a, 'end')",
     }.items()
 }
@@ -67,14 +69,16 @@ class Life:
 
 
 def live(dice: random.Random) -> Life:
-    cuts = sorted(dice.sample(range(LONGEST), 2 * dice.choice((0, 0, 1, 2, 3))))
-    pauses = list(zip(cuts[::2], cuts[1::2], strict=True))
-    made = Life(new_id(), dice.choice(RATES), dice.randrange(ORGS), dice.randrange(1, LONGEST), pauses)
-    events = [("pause", begins) if way else ("resume", ends) for begins, ends in pauses for way in (True, False)]
-    heard = sorted(dice.randrange(PASSES) for _ in events)
-    for number, (when, event) in enumerate(zip(heard, events, strict=True)):
-        again = [events[dice.randrange(number)]] if number and dice.random() < 0.3 else []
-        made.told.setdefault(when, []).extend([event, *again, *([event] if dice.random() < 0.3 else [])])
+    made = Life(new_id(), dice.choice(RATES), dice.randrange(ORGS), dice.randrange(1, LONGEST), [])
+    for begin, end in (("pause", "resume"), ("stop", "start")):  # these know nothing of each other, and overlap
+        cuts = sorted(dice.sample(range(LONGEST), 2 * dice.choice((0, 0, 1, 2, 3))))
+        pauses = list(zip(cuts[::2], cuts[1::2], strict=True))
+        made.pauses.extend(pauses)
+        events = [(begin, begins) if way else (end, ends) for begins, ends in pauses for way in (True, False)]
+        heard = sorted(dice.randrange(PASSES) for _ in events)
+        for number, (when, event) in enumerate(zip(heard, events, strict=True)):
+            again = [events[dice.randrange(number)]] if number and dice.random() < 0.3 else []
+            made.told.setdefault(when, []).extend([event, *again, *([event] if dice.random() < 0.3 else [])])
     # Its end is told once too late, perhaps, and then as it was; and told again.
     ends = dice.randrange(PASSES)
     if dice.random() < 0.3:

@@ -22,6 +22,7 @@ BROKEN: dict[str, str] = {
         "SELECT meter_id, org_id, from_at + interval '1 second', until_at, 'twice' "
         "FROM meter_pauses WHERE org_id = '{o}'"
     ),
+    "invariant_07_pauses_apart as caused": "DELETE FROM meter_pauses WHERE org_id = '{o}'",
     "invariant_08_usage_is_posted": "UPDATE usage SET micros = micros + 1 WHERE org_id = '{o}'",
     "invariant_34_usage_months_ahead": "{month}",
 }

@@ -14,7 +14,7 @@ from tests.support.purse import Purse, purse_of
 from tests.support.servers import DatabaseUrls
 
 LEDGER = ("ledger_transactions", "ledger_entries", "ledger_keys", "ledger_accounts", "ledger_holds")
-USAGE = ("meters", "meter_pauses", "usage")
+USAGE = ("meters", "meter_pauses", "meter_causes", "usage")
 # The programs add to these themselves, and may do nothing else.
 ADDED_TO = ("audit_log", "audit_seals", "audit_checkpoints", "invoices", "invoice_files")
 TABLES = LEDGER + USAGE

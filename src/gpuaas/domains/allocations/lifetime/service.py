@@ -183,7 +183,7 @@ async def _clock(tx: Tx, policy: PolicyReader, one: Whole, clocks: money.Clocks,
         for found in out_of_order:
             if found.fault_id is not None:
                 await money.fault_credit(tx, policy, allocation, found.fault_id, found.reason)
-    elif allocation.state is S.ACTIVE and clocks.stopped(one.id):
+    elif clocks.stopped(one.id):
         await money.clock_start(tx, allocation, clocks)
 
 

@@ -187,16 +187,17 @@ class Clocks:
         return found is not None and found.closed_at is None
 
     def stopped(self, allocation_id: UUID) -> bool:
+        """For a fault, whatever else keeps it from running."""
         return self.stopped_at(allocation_id) is not None
 
     def stopped_at(self, allocation_id: UUID) -> datetime | None:
         found = self._found.get(allocation_id)
-        return None if found is None else found.paused_since
+        return None if found is None else found.fault_since
 
     def lost_at(self, allocation_id: UUID) -> datetime | None:
         """The same, if it was for a node that was lost."""
         found = self._found.get(allocation_id)
-        return found.paused_since if found is not None and found.paused_reason.startswith(LOST) else None
+        return found.fault_since if found is not None and found.fault_reason.startswith(LOST) else None
 
 
 async def clocks(tx: Tx, allocations: Sequence[UUID]) -> Clocks:
@@ -220,15 +221,16 @@ async def clock_stop(tx: Tx, allocation: Allocation, before: Clocks, *, at: date
 
 
 async def clock_start(tx: Tx, allocation: Allocation, before: Clocks) -> None:
-    """It is proven usable again, and charged from now on; for the time in which its nodes were not heard of, by what
-    they counted and signed, at most for that time."""
+    """It is proven usable again, and charged from now on, unless it is stopped for money; for the time in which its
+    nodes were not heard of, by what they counted and signed, at most for that time."""
     seconds = 0
     if (since := before.lost_at(allocation.id)) is not None:
         seconds = await _counted(tx, allocation, since)
         await meters.meter_pause_later(tx, allocation.id, seconds=seconds)
     await meters.meter_resume(tx, allocation.id, at=await store.now(tx))
     more = f"; its nodes counted {seconds} usable seconds while they were not heard of" if seconds else ""
-    await timeline_add(tx, allocation, "charged_again", f"it can be used again{more}")
+    stands = "nothing of it is out of order" if allocation.stopped_for_money else "it can be used again"
+    await timeline_add(tx, allocation, "charged_again", f"{stands}{more}")
 
 
 async def _counted(tx: Tx, allocation: Allocation, since: datetime) -> int:

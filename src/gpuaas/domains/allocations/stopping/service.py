@@ -25,6 +25,7 @@ from gpuaas.domains.allocations.timeline.service import timeline_add
 from gpuaas.domains.billing.budgets import service as budgets
 from gpuaas.domains.billing.budgets.models import Budget
 from gpuaas.domains.billing.meters import service as meters
+from gpuaas.domains.billing.meters.models import Cause
 from gpuaas.domains.billing.standing import service as standings
 from gpuaas.domains.billing.standing.models import Place
 from gpuaas.domains.runs import service as runs
@@ -66,7 +67,7 @@ async def allocation_stop(
     await store.stopping(tx, allocation.id, reason=reason, by=by, due_at=due_at)
     allocation = await allocations.allocation_move(tx, allocation.id, to=S.STOPPING, due_seconds=STOPPING_SECONDS)
     if allocation.stopped_for_money:
-        await meters.meter_pause(tx, allocation.id, at=allocation.state_since, reason=METER_REASON)
+        await meters.meter_pause(tx, allocation.id, at=allocation.state_since, reason=METER_REASON, cause=Cause.STOP)
     words = _WORDS[reason].format(by=by)
     await timeline_add(tx, allocation, "stop", f"{words}: {note}" if note else words)
     tx.emit(
@@ -138,7 +139,7 @@ async def allocation_started(tx: Tx, allocation: Allocation) -> Allocation:
     """Its GPUs are proven usable again: from now on it is charged again."""
     await allocations.allocation_move(tx, allocation.id, to=S.ACTIVE)
     allocation = await store.started(tx, allocation.id)
-    await meters.meter_resume(tx, allocation.id, at=allocation.state_since)
+    await meters.meter_resume(tx, allocation.id, at=allocation.state_since, cause=Cause.STOP)
     await timeline_add(tx, allocation, "started", "the GPUs are proven usable, and its home is as it was")
     tx.emit(
         AllocationStarted(
@@ -202,14 +203,14 @@ async def _stop_for_money(tx: Tx, allocation: Allocation, due_at: datetime) -> N
         await allocation_stop(tx, allocation.id, reason=StopReason.BALANCE, by=BY, due_at=due_at)
         return
     allocation = await store.unpaid(tx, allocation.id, unpaid=True)  # its people stopped it, and cannot pay for that
-    await meters.meter_pause(tx, allocation.id, at=await store.now(tx), reason=METER_REASON)
+    await meters.meter_pause(tx, allocation.id, at=await store.now(tx), reason=METER_REASON, cause=Cause.STOP)
     await timeline_add(tx, allocation, "stop", "the balance is empty; it is not charged, and released if that stays so")
 
 
 async def _start_for_money(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
     if allocation.stop_unpaid:
         allocation = await store.unpaid(tx, allocation.id, unpaid=False)
-        await meters.meter_resume(tx, allocation.id, at=await store.now(tx))
+        await meters.meter_resume(tx, allocation.id, at=await store.now(tx), cause=Cause.STOP)
         await timeline_add(tx, allocation, "paid", "there is money again: it is charged, and stays stopped")
         return
     try:

@@ -1,11 +1,19 @@
 """Meters and what they have come to."""
 
 from datetime import datetime
+from enum import StrEnum
 from uuid import UUID
 
 import msgspec
 
 from gpuaas.kit.ids import OrgId, ProjectId, SkuId
+
+
+class Cause(StrEnum):
+    """What keeps a meter from running. Each ends by itself; it runs when none lasts."""
+
+    FAULT = "fault"
+    STOP = "stop"
 
 
 class MeterWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +76,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
     closed_at: datetime | None
     paused_since: datetime | None
     paused_reason: str
+    fault_since: datetime | None
+    fault_reason: str
 
 
 class Burn(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 from gpuaas.domains.billing.meters import store
-from gpuaas.domains.billing.meters.models import Burn, Cost, Meter, MeterWanted
+from gpuaas.domains.billing.meters.models import Burn, Cause, Cost, Meter, MeterWanted
 from gpuaas.domains.billing.meters.rating import counts_until, owed_micros, usable_seconds
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import NIL, PLATFORM, Sight, Tx
@@ -27,19 +27,22 @@ async def meter_open(tx: Tx, wanted: MeterWanted, *, at: datetime) -> Meter:
     return await store.put(tx, wanted, at)
 
 
-async def meter_pause(tx: Tx, subject_id: UUID, *, at: datetime, reason: str) -> Meter | None:
-    """It is not usable since then. An instant before a known pause was that one's true beginning. None: no meter."""
-    return await store.pause(tx, subject_id, at, reason)
+async def meter_pause(
+    tx: Tx, subject_id: UUID, *, at: datetime, reason: str, cause: Cause = Cause.FAULT
+) -> Meter | None:
+    """It is not usable since then. An instant before a known pause for this cause was that one's true beginning.
+    None: no meter."""
+    return await store.pause(tx, subject_id, at, reason, cause)
 
 
 async def meter_pause_later(tx: Tx, subject_id: UUID, *, seconds: int) -> Meter | None:
-    """It was usable for so many seconds more than was known when it was paused; never beyond now."""
+    """It was usable for so many seconds more than was known when a fault paused it; never beyond now."""
     return await store.pause_later(tx, subject_id, seconds)
 
 
-async def meter_resume(tx: Tx, subject_id: UUID, *, at: datetime) -> Meter | None:
-    """It is usable again since then."""
-    return await store.resume(tx, subject_id, at)
+async def meter_resume(tx: Tx, subject_id: UUID, *, at: datetime, cause: Cause = Cause.FAULT) -> Meter | None:
+    """That cause has ended then. It is charged again if no other lasts."""
+    return await store.resume(tx, subject_id, at, cause)
 
 
 async def meter_close(tx: Tx, subject_id: UUID, *, at: datetime, reason: str) -> Meter | None:

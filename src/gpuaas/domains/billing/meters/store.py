@@ -4,27 +4,29 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from gpuaas.domains.billing.meters.models import Burn, Meter, MeterWanted, Passed, Running
+from gpuaas.domains.billing.meters.models import Burn, Cause, Meter, MeterWanted, Passed, Running
 from gpuaas.domains.billing.meters.rating import Span
 from gpuaas.infra.postgres.tx import Tx, decode, decode_all
 from gpuaas.kit import log
 from gpuaas.kit.ids import OrgId, new_id
 
 OPEN = "SELECT * FROM meter_open($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
-PAUSE = "SELECT * FROM meter_pause($1, $2, $3)"
+PAUSE = "SELECT * FROM meter_pause($1, $2, $3, $4)"
 PAUSE_LATER = "SELECT * FROM meter_pause_later($1, $2)"
-RESUME = "SELECT * FROM meter_resume($1, $2)"
+RESUME = "SELECT * FROM meter_resume($1, $2, $3)"
 CLOSE = "SELECT * FROM meter_close($1, $2, $3)"
 SETTLE = "SELECT * FROM usage_settle($1, $2, $3)"
 OF_SUBJECT = "SELECT m.*, clock_timestamp() AS now_at FROM meters m WHERE m.subject_id = $1"
 COSTS = """
 SELECT m.subject_id, u.seconds, meter_owed(m.micros_per_hour, u.seconds) AS micros, m.currency, m.closed_at,
-       p.from_at AS paused_since, coalesce(p.reason, '') AS paused_reason
+       p.from_at AS paused_since, coalesce(p.reason, '') AS paused_reason,
+       f.from_at AS fault_since, coalesce(f.reason, '') AS fault_reason
 FROM meters m
 CROSS JOIN LATERAL (SELECT coalesce(m.closed_at, greatest(clock_timestamp(), m.billed_until)) AS until_at) AS n
 CROSS JOIN LATERAL (
     SELECT meter_seconds(m.opened_at, n.until_at, meter_lost(m.id, m.opened_at, n.until_at)) AS seconds) AS u
 LEFT JOIN meter_pauses p ON p.meter_id = m.id AND p.until_at IS NULL AND m.closed_at IS NULL
+LEFT JOIN meter_causes f ON f.meter_id = m.id AND f.cause = 'fault' AND f.until_at IS NULL AND m.closed_at IS NULL
 WHERE m.subject_id = ANY($1)
 """
 PAUSES = "SELECT from_at, until_at FROM meter_pauses WHERE meter_id = $1 ORDER BY from_at"
@@ -64,16 +66,16 @@ async def put(tx: Tx, wanted: MeterWanted, at: datetime) -> Meter:
     return decode(Meter, row)
 
 
-async def pause(tx: Tx, subject_id: UUID, at: datetime, reason: str) -> Meter | None:
-    return await _one(tx, PAUSE, subject_id, at, reason)
+async def pause(tx: Tx, subject_id: UUID, at: datetime, reason: str, cause: Cause) -> Meter | None:
+    return await _one(tx, PAUSE, subject_id, at, reason, cause)
 
 
 async def pause_later(tx: Tx, subject_id: UUID, seconds: int) -> Meter | None:
     return await _one(tx, PAUSE_LATER, subject_id, seconds)
 
 
-async def resume(tx: Tx, subject_id: UUID, at: datetime) -> Meter | None:
-    return await _one(tx, RESUME, subject_id, at)
+async def resume(tx: Tx, subject_id: UUID, at: datetime, cause: Cause) -> Meter | None:
+    return await _one(tx, RESUME, subject_id, at, cause)
 
 
 async def close(tx: Tx, subject_id: UUID, at: datetime, reason: str) -> Meter | None:
