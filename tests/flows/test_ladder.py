@@ -349,6 +349,32 @@ async def test_what_a_budget_stopped_is_released_when_nobody_starts_it_in_time(l
     assert (ended.state, ended.release_reason) == (S.RELEASED, "budget_spent")
 
 
+async def test_what_a_budget_stopped_is_kept_past_its_date_once_the_budget_is_raised(ladder: Ladder) -> None:
+    await ladder.top_up(1_000)
+    allocation = await ladder.ground.active()
+    await backdated(ladder.sql, allocation.id, 60)
+    await ladder.budget(1)
+    await ladder.look()
+    await ladder.budget(1_000 * MICROS)
+    await ladder.sql.execute("UPDATE allocations SET due_at = now() WHERE id = $1", allocation.id)
+    await lifetime.deadlines_follow(ladder.parts)
+    await ladder.ground.run()
+    kept = await ladder.read(allocation)
+    assert (kept.state, kept.stop_due_at) == (S.STOPPED, None)
+    found(await ladder.ground.say("POST", f"/{allocation.id}/start"), 202)
+    await ladder.look()
+    assert (await ladder.read(allocation)).state is S.ACTIVE
+
+
+async def test_where_nothing_is_set_aside_some_money_must_be_there_all_the_same(ladder: Ladder) -> None:
+    allocation = await ladder.ground.active()
+    ladder.ground.fleet.city.policy.values |= {"billing.hold_minutes": 0}
+    await ladder.spends_all(allocation)
+    assert refusal(await ladder.ground.ask()) == (409, "balance_too_low")
+    await ladder.top_up()
+    found(await ladder.ground.ask(), 202)
+
+
 async def test_what_was_stopped_for_the_balance_stays_so_for_a_spent_budget_when_money_comes(ladder: Ladder) -> None:
     allocation = await ladder.ground.active()
     await ladder.down_to(Rung.STOPPED, allocation)

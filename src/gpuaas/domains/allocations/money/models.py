@@ -16,6 +16,13 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     available_micros: int
     runway_seconds: int | None
     """With it running, too."""
+    lasts_seconds: int | None
+    """Without it."""
+
+    @property
+    def affordable(self) -> bool:
+        """What costs something needs some money, even where nothing is set aside for it."""
+        return self.micros_per_hour == 0 or (self.available_micros > 0 and self.hold_micros <= self.available_micros)
 
 
 class Money(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,22 +58,24 @@ async def offer(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: Project
     balance = await ledger.balance_at(tx, org_id, currency=price.currency)
     burning = [burn for burn in await meters.burn(tx, org_id) if burn.currency == price.currency]
     unposted = sum(burn.unposted_micros for burn in burning)
-    spendable = balance.balance_micros - balance.floor_micros - unposted
+    spendable, burns = balance.balance_micros - balance.floor_micros - unposted, sum(b.micros_per_hour for b in burning)
     return Offer(
         currency=price.currency,
         micros_per_hour=per_hour,
         hold_minutes=minutes,
         hold_micros=deposit_micros(per_hour, minutes),
         available_micros=balance.available_micros - unposted,
-        runway_seconds=usage.bounded(lasts_seconds(spendable, per_hour + sum(b.micros_per_hour for b in burning))),
+        runway_seconds=usage.bounded(lasts_seconds(spendable, per_hour + burns)),
+        lasts_seconds=usage.bounded(lasts_seconds(spendable, burns)),
     )
 
 
-async def require(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: ProjectId, price: Price, gpus: int) -> None:
+async def require(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: ProjectId, price: Price, gpus: int) -> Offer:
     """Refuse what cannot be paid for, before anything is reserved for it."""
     wanted = await offer(tx, policy, org_id, project_id, price, gpus)
-    if wanted.hold_micros > max(wanted.available_micros, 0):
+    if not wanted.affordable:
         raise _too_low(wanted)
+    return wanted
 
 
 def _too_low(wanted: Offer) -> Conflict:
@@ -96,10 +98,10 @@ async def deposit_take(tx: Tx, policy: PolicyReader, allocation: Allocation) -> 
         return
     price = await inventory.price_get(tx, allocation.price_id)
     wanted = await offer(tx, policy, allocation.org_id, allocation.project_id, price, allocation.gpus)
+    if not wanted.affordable:
+        raise _too_low(wanted)
     if wanted.hold_micros == 0:
         return
-    if wanted.hold_micros > wanted.available_micros:
-        raise _too_low(wanted)
     until = clock.now() + _READY + timedelta(seconds=allocation.lease_seconds) + MARGIN
     await ledger.hold_take(
         tx,

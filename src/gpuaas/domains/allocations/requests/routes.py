@@ -48,8 +48,7 @@ _ASKING = (Code.SKU_MISSING, Code.ALLOCATION_REFUSED, Code.ALLOCATION_LIFETIME)
 )
 async def allocation_create(cx: ProjectContext, wanted: AllocationCreate) -> AllocationView:
     """Ask for GPUs. They are reserved at once, or the request is queued or refused; active once proven usable."""
-    made = await service.allocation_request(cx, wanted)
-    return await service.allocation_view(cx.tx, made.id)
+    return await service.allocation_request(cx, wanted)
 
 
 @operation(

@@ -22,6 +22,7 @@ from gpuaas.domains.allocations.certificates import service as certificates
 from gpuaas.domains.allocations.connections.service import accounts_of
 from gpuaas.domains.allocations.models import Allocation, NewAllocation
 from gpuaas.domains.allocations.money import service as money
+from gpuaas.domains.allocations.money.models import Money, Offer
 from gpuaas.domains.allocations.placement import service as placement
 from gpuaas.domains.allocations.queue import service as queue
 from gpuaas.domains.allocations.quotas import service as quotas
@@ -61,17 +62,23 @@ class Where(Protocol):
     def policy(self) -> PolicyReader: ...
 
 
-async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocation:
+async def allocation_request(where: Where, wanted: AllocationCreate) -> AllocationView:
     """Reserve what is asked for and have it made ready; or queue it; or say why not."""
+    made, offer = await _request(where, wanted)
+    # It has cost nothing yet: what is known of its money was asked before the organisation's others waited.
+    return view(await allocations.allocation_show(where.tx, made.id), Money(runway_seconds=offer.lasts_seconds))
+
+
+async def _request(where: Where, wanted: AllocationCreate) -> tuple[Allocation, Offer]:
     tx = where.tx
     sku, price, isolation = await _offer(where, wanted)
-    await standing.refusal(tx, where.org_id, price.currency)
-    await budgets.refusal(tx, where.project_id, price.currency)
-    keys = await _keys(where, wanted)
-    await quotas.quota_check(
-        tx, where.policy, where.org_id, where.project_id, sku, wanted.gpu_count * wanted.node_count
-    )
-    await money.require(tx, where.policy, where.org_id, where.project_id, price, wanted.gpu_count * wanted.node_count)
+    if price.micros_per_gpu_hour > 0:
+        await standing.refusal(tx, where.org_id, price.currency)
+        await budgets.refusal(tx, where.project_id, price.currency)
+    keys, gpus = await _keys(where, wanted), wanted.gpu_count * wanted.node_count
+    offer = await money.require(tx, where.policy, where.org_id, where.project_id, price, gpus)
+    # Last, since the organisation's others wait from here on.
+    await quotas.quota_check(tx, where.policy, where.org_id, where.project_id, sku, gpus)
     waiting = await queue.somebody_waits(tx, sku.id)
     allocation_id = AllocationId(new_id())
     allocation = await allocations.allocation_insert(
@@ -100,13 +107,13 @@ async def allocation_request(where: Where, wanted: AllocationCreate) -> Allocati
     placed = None if waiting else await placement.place(tx, allocation.id, where.org_id, ask, lease_seconds=alive)
     _told(tx, allocation, queued=placed is None)
     if placed is not None:
-        return await allocations.allocation_placed(tx, allocation, placed)
+        return await allocations.allocation_placed(tx, allocation, placed), offer
     if wanted.if_full is IfFull.REFUSE:
         why = (
             "Others wait for this SKU." if waiting else (await placement.why_not(tx, ask, lease_seconds=alive)).summary
         )
         raise Conflict(Code.CAPACITY_MISSING, f"{why} Ask to wait for it: --queue, or if_full=queue.")
-    return await _queued(tx, allocation)
+    return await _queued(tx, allocation), offer
 
 
 async def allocation_extend(where: Where, allocation_id: AllocationId, *, hours: int | None) -> Allocation:
@@ -164,7 +171,7 @@ async def allocation_estimate(where: Where, wanted: AllocationAsk) -> EstimateVi
         hold_micros=offer.hold_micros,
         hold_minutes=offer.hold_minutes,
         available_micros=offer.available_micros,
-        affordable=offer.hold_micros <= max(offer.available_micros, 0),
+        affordable=offer.affordable,
         runway_seconds=offer.runway_seconds,
         fits_now=fits,
         summary=summary,

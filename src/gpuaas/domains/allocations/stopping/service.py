@@ -168,9 +168,10 @@ async def start_failed(tx: Tx, allocation: Allocation, *, reason: str, closed: b
 # for money -----------------------------------------------------------------------------------------------------------
 async def may_start(tx: Tx, allocation: Allocation) -> None:
     """Refuse what nobody could pay for."""
-    currency = (await allocations.allocation_show(tx, allocation.id)).currency
-    await standings.refusal(tx, allocation.org_id, currency)
-    await budgets.refusal(tx, allocation.project_id, currency)
+    shown = await allocations.allocation_show(tx, allocation.id)
+    if shown.micros_per_gpu_hour > 0:
+        await standings.refusal(tx, allocation.org_id, shown.currency)
+        await budgets.refusal(tx, allocation.project_id, shown.currency)
 
 
 async def standing_follow(tx: Tx, policy: PolicyReader, place: Place) -> int:
@@ -249,7 +250,7 @@ async def stopped_for_too_long(tx: Tx, policy: PolicyReader, allocation: Allocat
         case StopReason.USER:
             await allocations.release_for(tx, allocation, reason="lease_expired", by=BY)
         case StopReason.BUDGET:
-            await allocations.release_for(tx, allocation, reason=BUDGET_SPENT, by=BY)
+            await _stopped_for_budget(tx, allocation)
         case _:
             currency = (await allocations.allocation_show(tx, allocation.id)).currency
             now = await standings.of(tx, allocation.org_id, currency)
@@ -260,6 +261,19 @@ async def stopped_for_too_long(tx: Tx, policy: PolicyReader, allocation: Allocat
             else:
                 soon = await store.now(tx) + LOOK_AGAIN
                 await store.due(tx, allocation.id, max(now.due_at or soon, soon))
+
+
+async def _stopped_for_budget(tx: Tx, allocation: Allocation) -> None:
+    """Released only while its budget is spent. Where it was raised, or a month began, it is kept as long as its lease:
+    its people may start it."""
+    currency = (await allocations.allocation_show(tx, allocation.id)).currency
+    try:
+        await budgets.refusal(tx, allocation.project_id, currency)
+    except Conflict:
+        await allocations.release_for(tx, allocation, reason=BUDGET_SPENT, by=BY)
+        return
+    await store.due(tx, allocation.id, None)
+    await timeline_add(tx, allocation, "stop", "the budget allows it again: it is kept, and can be started")
 
 
 def _grace(policy: PolicyReader, org_id: OrgId) -> timedelta:
