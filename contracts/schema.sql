@@ -849,7 +849,7 @@ CREATE FUNCTION public.meter_owed(rate bigint, seconds bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (((rate / 3600) * seconds) + (((rate % (3600)::bigint) * seconds) / 3600));
 
-CREATE FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) RETURNS SETOF public.meters
+CREATE FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text, because text DEFAULT 'fault'::text) RETURNS SETOF public.meters
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     AS $$
@@ -862,16 +862,18 @@ BEGIN
     SELECT * INTO known FROM meter_enter(subject);
     began := greatest(known.opened_at, least(at, clock_timestamp()));
     IF known.id IS NOT NULL AND NOT EXISTS (
-        SELECT FROM meter_pauses p WHERE p.meter_id = known.id AND p.from_at <= began
-        AND (p.until_at IS NULL OR began < p.until_at OR began = p.from_at))
+        SELECT FROM meter_causes c WHERE c.meter_id = known.id AND c.cause = because AND c.from_at <= began
+        AND (c.until_at IS NULL OR began < c.until_at OR began = c.from_at))
     THEN
-        SELECT min(from_at) INTO later FROM meter_pauses WHERE meter_id = known.id AND from_at > began;
+        SELECT min(from_at) INTO later FROM meter_causes
+        WHERE meter_id = known.id AND cause = because AND from_at > began;
         IF later IS NULL THEN
-            INSERT INTO meter_pauses (meter_id, org_id, from_at, reason) VALUES (known.id, known.org_id, began, why);
+            INSERT INTO meter_causes (meter_id, org_id, cause, from_at, reason)
+            VALUES (known.id, known.org_id, because, began, why);
         ELSE
-            UPDATE meter_pauses SET from_at = began WHERE meter_id = known.id AND from_at = later;
+            UPDATE meter_causes SET from_at = began WHERE meter_id = known.id AND cause = because AND from_at = later;
         END IF;
-        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+        PERFORM meter_stand(known);
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 
@@ -886,13 +888,16 @@ DECLARE
 
 BEGIN
     SELECT * INTO known FROM meter_enter(subject);
-    UPDATE meter_pauses SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
-    WHERE meter_id = known.id AND until_at IS NULL AND by_seconds > 0;
+    UPDATE meter_causes SET from_at = least(from_at + make_interval(secs => by_seconds), clock_timestamp())
+    WHERE meter_id = known.id AND cause = 'fault' AND until_at IS NULL AND by_seconds > 0;
+    IF FOUND THEN
+        PERFORM meter_stand(known);
+    END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 
 END $$;
 
-CREATE FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) RETURNS SETOF public.meters
+CREATE FUNCTION public.meter_resume(subject uuid, at timestamp with time zone, because text DEFAULT 'fault'::text) RETURNS SETOF public.meters
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     AS $$
@@ -902,9 +907,10 @@ DECLARE
 
 BEGIN
     SELECT * INTO known FROM meter_enter(subject);
-    UPDATE meter_pauses SET until_at = ends WHERE meter_id = known.id AND until_at IS NULL AND from_at <= ends;
+    UPDATE meter_causes SET until_at = ends
+    WHERE meter_id = known.id AND cause = because AND until_at IS NULL AND from_at <= ends;
     IF FOUND THEN
-        UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+        PERFORM meter_stand(known);
     END IF;
     RETURN QUERY SELECT * FROM meters WHERE subject_id = subject;
 
@@ -913,6 +919,21 @@ END $$;
 CREATE FUNCTION public.meter_seconds(opened timestamp with time zone, until timestamp with time zone, lost numeric) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (GREATEST(floor(((EXTRACT(epoch FROM until) - EXTRACT(epoch FROM opened)) - COALESCE(lost, (0)::numeric))), (0)::numeric))::bigint;
+
+CREATE FUNCTION public.meter_stand(known public.meters) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM meter_pauses WHERE meter_id = known.id;
+    INSERT INTO meter_pauses (meter_id, org_id, from_at, until_at, reason)
+    SELECT known.id, known.org_id, c.alone_from, c.until_at, c.reason FROM (
+        SELECT until_at, reason, greatest(from_at, max(coalesce(until_at, 'infinity')) OVER (
+                   ORDER BY from_at, cause ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) AS alone_from
+        FROM meter_causes WHERE meter_id = known.id
+    ) AS c WHERE c.alone_from < coalesce(c.until_at, 'infinity');
+    UPDATE meters SET settled_at = NULL WHERE id = known.id AND settled_at IS NOT NULL;
+
+END $$;
 
 CREATE FUNCTION public.month_of(at timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -2068,16 +2089,50 @@ UNION ALL
 
 COMMENT ON VIEW public.invariant_07_none_twice IS 'no second is billed twice: windows follow each other and sum to what the meter says';
 
+CREATE TABLE public.meter_causes (
+    meter_id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    cause text NOT NULL,
+    from_at timestamp with time zone NOT NULL,
+    until_at timestamp with time zone,
+    reason text NOT NULL,
+    CONSTRAINT meter_causes_cause_check CHECK ((cause = ANY (ARRAY['fault'::text, 'stop'::text]))),
+    CONSTRAINT meter_causes_check CHECK ((until_at >= from_at)),
+    CONSTRAINT meter_causes_reason_check CHECK ((length(reason) <= 200))
+);
+
+ALTER TABLE ONLY public.meter_causes FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.meter_causes IS 'tenant: from when to when each cause kept a meter from running';
+
 CREATE VIEW public.invariant_07_pauses_apart WITH (security_invoker='true') AS
- SELECT ('meter '::text || meter_id) AS subject,
-    ('two pauses at once, at '::text || next_from) AS problem
+ SELECT ('meter '::text || p.meter_id) AS subject,
+    ('two pauses at once, at '::text || p.next_from) AS problem
    FROM ( SELECT meter_pauses.meter_id,
             meter_pauses.until_at,
             lead(meter_pauses.from_at) OVER (PARTITION BY meter_pauses.meter_id ORDER BY meter_pauses.from_at) AS next_from
            FROM public.meter_pauses) p
-  WHERE (next_from < COALESCE(until_at, 'infinity'::timestamp with time zone));
+  WHERE (p.next_from < COALESCE(p.until_at, 'infinity'::timestamp with time zone))
+UNION ALL
+ SELECT ('meter '::text || m.id) AS subject,
+    ((('its pauses last '::text || COALESCE(p.lasted, (0)::numeric)) || ' seconds until now, what caused them '::text) || COALESCE(c.lasted, (0)::numeric)) AS problem
+   FROM ((public.meters m
+     LEFT JOIN ( SELECT meter_pauses.meter_id,
+            sum(EXTRACT(epoch FROM (COALESCE(meter_pauses.until_at, now()) - meter_pauses.from_at))) AS lasted
+           FROM public.meter_pauses
+          WHERE (meter_pauses.from_at < now())
+          GROUP BY meter_pauses.meter_id) p ON ((p.meter_id = m.id)))
+     LEFT JOIN ( SELECT ranges.meter_id,
+            ( SELECT sum(EXTRACT(epoch FROM (upper(r.r) - lower(r.r)))) AS sum
+                   FROM unnest(ranges.together) r(r)) AS lasted
+           FROM ( SELECT meter_causes.meter_id,
+                    range_agg(tstzrange(meter_causes.from_at, COALESCE(meter_causes.until_at, now()))) AS together
+                   FROM public.meter_causes
+                  WHERE (meter_causes.from_at < now())
+                  GROUP BY meter_causes.meter_id) ranges) c ON ((c.meter_id = m.id)))
+  WHERE (COALESCE(p.lasted, (0)::numeric) <> COALESCE(c.lasted, (0)::numeric));
 
-COMMENT ON VIEW public.invariant_07_pauses_apart IS 'a meter stands still once at a time';
+COMMENT ON VIEW public.invariant_07_pauses_apart IS 'a meter stands still once at a time, as long as anything causes it';
 
 CREATE VIEW public.invariant_08_usage_is_posted WITH (security_invoker='true') AS
  SELECT ('transaction '::text || COALESCE(u.transaction_id, t.id)) AS subject,
@@ -3935,6 +3990,9 @@ ALTER TABLE ONLY public.ledger_transactions
 ALTER TABLE ONLY public.login_states
     ADD CONSTRAINT login_states_pkey PRIMARY KEY (state_hash);
 
+ALTER TABLE ONLY public.meter_causes
+    ADD CONSTRAINT meter_causes_pkey PRIMARY KEY (meter_id, cause, from_at);
+
 ALTER TABLE ONLY public.meter_pauses
     ADD CONSTRAINT meter_pauses_pkey PRIMARY KEY (meter_id, from_at);
 
@@ -4239,6 +4297,8 @@ CREATE INDEX ledger_transactions_by_subject ON ONLY public.ledger_transactions U
 
 CREATE INDEX ledger_transactions_reversing ON ONLY public.ledger_transactions USING btree (reverses_id) WHERE (reverses_id IS NOT NULL);
 
+CREATE UNIQUE INDEX meter_causes_one_open ON public.meter_causes USING btree (meter_id, cause) WHERE (until_at IS NULL);
+
 CREATE UNIQUE INDEX meter_pauses_one_open ON public.meter_pauses USING btree (meter_id) WHERE (until_at IS NULL);
 
 CREATE INDEX meters_by_org ON public.meters USING btree (org_id, id DESC);
@@ -4518,6 +4578,9 @@ ALTER TABLE ONLY public.ledger_adjustments
 ALTER TABLE ONLY public.ledger_holds
     ADD CONSTRAINT ledger_holds_account_id_fkey FOREIGN KEY (account_id) REFERENCES public.ledger_accounts(id);
 
+ALTER TABLE ONLY public.meter_causes
+    ADD CONSTRAINT meter_causes_meter_id_fkey FOREIGN KEY (meter_id) REFERENCES public.meters(id);
+
 ALTER TABLE ONLY public.meter_pauses
     ADD CONSTRAINT meter_pauses_meter_id_fkey FOREIGN KEY (meter_id) REFERENCES public.meters(id);
 
@@ -4737,6 +4800,10 @@ ALTER TABLE public.ledger_transactions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY ledger_transactions_post ON public.ledger_transactions TO gpuaas_owner USING (true) WITH CHECK (true);
 
 CREATE POLICY ledger_transactions_read ON public.ledger_transactions FOR SELECT USING (public.visible_org(org_id));
+
+ALTER TABLE public.meter_causes ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY meter_causes_tenant ON public.meter_causes USING (public.visible_org(org_id)) WITH CHECK (public.visible_org(org_id));
 
 ALTER TABLE public.meter_pauses ENABLE ROW LEVEL SECURITY;
 
@@ -4974,17 +5041,19 @@ REVOKE ALL ON FUNCTION public.meter_open(meter uuid, org uuid, project uuid, sub
 
 GRANT ALL ON FUNCTION public.meter_open(meter uuid, org uuid, project uuid, subject uuid, sku uuid, gpu_number integer, price uuid, rate bigint, of_currency text, by_name text, by_id uuid, at timestamp with time zone) TO gpuaas_app;
 
-REVOKE ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text, because text) FROM PUBLIC;
 
-GRANT ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text) TO gpuaas_app;
+GRANT ALL ON FUNCTION public.meter_pause(subject uuid, at timestamp with time zone, why text, because text) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.meter_pause_later(subject uuid, by_seconds bigint) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.meter_pause_later(subject uuid, by_seconds bigint) TO gpuaas_app;
 
-REVOKE ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone, because text) FROM PUBLIC;
 
-GRANT ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone) TO gpuaas_app;
+GRANT ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone, because text) TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.meter_stand(known public.meters) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) FROM PUBLIC;
 
@@ -5193,6 +5262,8 @@ GRANT SELECT ON TABLE public.invariant_07_billed_is_usable TO gpuaas_app;
 GRANT SELECT ON TABLE public.usage TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_07_none_twice TO gpuaas_app;
+
+GRANT SELECT ON TABLE public.meter_causes TO gpuaas_app;
 
 GRANT SELECT ON TABLE public.invariant_07_pauses_apart TO gpuaas_app;
 
