@@ -7,6 +7,7 @@ plain("payment_list_all")
 plain("refund_list")
 plain("payment_difference_list")
 plain("billing_portal_open")
+plain("reconcile")
 
 
 @example

@@ -12,6 +12,7 @@ from gpuaas.contracts.http.payments import (
     PaymentQuery,
     PaymentView,
     PortalView,
+    ReconcileReport,
     RefundCreate,
     RefundDecision,
     RefundQuery,
@@ -72,3 +73,7 @@ def refund_reject(refund_id: UUID, wanted: RefundDecision) -> Call[RefundView]:
 def payment_difference_list(query: DifferenceQuery) -> Call[Page[DifferenceView]]:
     path = "/admin/payment-differences"
     return Call(operation="payment_difference_list", method="GET", path=path, answer=Page[DifferenceView], query=query)
+
+
+def reconcile() -> Call[ReconcileReport]:
+    return Call(operation="reconcile", method="POST", path="/ops/reconcile", answer=ReconcileReport)

@@ -7,6 +7,8 @@ import pytest
 
 from gpuaas.domains.payments.reconciling import service
 from gpuaas.kit.ids import new_id
+from tests.support.people import found as answered
+from tests.support.people import refusal
 from tests.support.till import MICROS, Till, notice, session_of
 
 
@@ -146,6 +148,39 @@ async def test_a_dispute_lost_long_after_it_was_opened_is_found_without_its_noti
     finally:
         await superuser.execute("DELETE FROM payment_reconciliations WHERE began_at > now() + interval '1 day'")
     assert (await till.purse.balance()).balance_micros == before - 50 * MICROS
+
+
+async def test_an_operator_compares_now_and_sees_what_was_made_good(till: Till):
+    await till.order("webhooks", paused=True)
+    payment = await till.top_up(35)
+    await till.pay(payment)
+    city, operator = till.purse.city, await till.purse.city.admin()
+    report = answered(await city.ask(operator, "POST", "/ops/reconcile"), 200)
+    assert (report["provider"], report["healed"], report["healed_objects"]) == ("stripe", 1, [payment["session_id"]])
+    first = next(one for one in report["equations"] if one["name"] == "payments_are_credits")
+    assert first["right"] == (await sides(till))["USD"][1]
+    assert {one["name"] for one in report["equations"]} >= {"payments_are_credits", "usage_is_occupancy"}
+    again = answered(await city.ask(operator, "POST", "/ops/reconcile"), 200)
+    assert (again["healed"], again["difference_count"]) == (0, len(again["differences"]))
+    assert again["holds"] == (again["difference_count"] == 0 and all(one["holds"] for one in again["equations"]))
+    audited = await till.rows("SELECT FROM audit_log WHERE action = 'billing.reconcile'")
+    assert len(audited) == 2
+
+
+async def test_what_differs_is_in_the_report(till: Till, superuser: Any):
+    await till.order("webhooks", paused=True)
+    payment = await till.top_up(45)
+    await till.pay(payment)
+    await superuser.execute("UPDATE payments SET amount_micros = $2 WHERE id = $1", payment["id"], 46 * MICROS)
+    report = answered(await till.purse.city.ask(await till.purse.city.admin(), "POST", "/ops/reconcile"), 200)
+    assert not report["holds"]
+    assert payment["session_id"] in [one["object_id"] for one in report["differences"]]
+
+
+async def test_while_the_provider_is_away_an_operator_hears_so(till: Till):
+    await till.order("down")
+    answer = await till.purse.city.ask(await till.purse.city.admin(), "POST", "/ops/reconcile")
+    assert refusal(answer) == (503, "payment_provider_away")
 
 
 async def test_while_the_provider_is_away_nothing_is_concluded(till: Till):

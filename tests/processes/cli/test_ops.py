@@ -96,3 +96,19 @@ async def test_the_issuers_keys_are_read_again_and_its_logins_made(admin: Termin
     assert made["temporary_password"]
     assert "new@example.com" in await admin.good("ops", "issuer", "accounts", "list", "--email", "new@example.com")
     assert "ES256" in await admin.good("ops", "issuer", "keys", "list")
+
+
+async def test_everything_is_compared_and_what_differs_ends_with_1(admin: Terminal, past_all_walls: Superuser):
+    said = await admin.good("ops", "reconcile")
+    for equation in ("provider payments = ledger credits", "metered seconds = seconds held"):
+        assert equation in said
+    assert (await admin.run("ops", "reconcile", "-o", "json")).json["holds"] is True
+    await past_all_walls.execute(
+        "INSERT INTO payment_differences (id, kind, object_id, currency, ours_micros, theirs_micros, detail) "
+        "VALUES (gen_random_uuid(), 'not_ours', 'cs_strange', 'USD', 0, 7000000, 'nobody knows it')"
+    )
+    try:
+        differs = await admin.run("ops", "reconcile")
+    finally:
+        await past_all_walls.execute("DELETE FROM payment_differences WHERE object_id = 'cs_strange'")
+    assert (differs.code, "cs_strange" in differs.out) == (1, True)

@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from gpuaas.contracts.http.base import OneTime, PageQuery, Reason, Request, Response, ShownOnce
+from gpuaas.contracts.http.billing import EquationView
 from gpuaas.contracts.http.inventory import Currency
 from gpuaas.kit.money import DEFAULT_CURRENCY, MAX_MICROS
 
@@ -152,3 +153,24 @@ class DifferenceView(Response, frozen=True, kw_only=True):
     found_at: datetime
     seen_at: datetime
     settled_at: datetime | None
+
+
+class ReconcileReport(Response, frozen=True, kw_only=True):
+    """What a comparison of everything came to: both sides of each equation, what differs, and what was made good."""
+
+    holds: bool
+    at: datetime
+    seconds: float
+    provider: str
+    """Which one was asked; none: there is none here, so only our own books were compared."""
+    checkouts: int
+    refunds: int
+    disputes: int
+    healed: int
+    """What the provider knew, we had not heard of, and is made good now."""
+    healed_objects: list[str]
+    """The first of them, as the provider calls them."""
+    equations: list[EquationView]
+    difference_count: int
+    differences: list[DifferenceView]
+    """The newest of them."""

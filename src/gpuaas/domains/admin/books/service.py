@@ -4,6 +4,7 @@ from uuid import UUID
 
 from gpuaas.contracts.http.billing import Unit
 from gpuaas.domains.admin.books import store
+from gpuaas.domains.admin.books.models import Reconciled
 from gpuaas.domains.billing.books import service as books
 from gpuaas.domains.billing.books.models import Equation, Problem, Proof
 from gpuaas.domains.payments.reconciling import service as payments
@@ -11,6 +12,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
 from gpuaas.kit.ids import OrgId
 from gpuaas.kit.money import DEFAULT_CURRENCY
+from gpuaas.ports.payments import PaymentProvider
 
 MOST_ROWS = 20
 _NEWEST = UUID(int=(1 << 128) - 1)
@@ -29,6 +31,18 @@ async def proof_get(db: Database, org_id: OrgId) -> tuple[list[Equation], Proof]
     async with db.snapshot(Sight(org_id)) as tx:
         proof = await books.own_proof(tx)
         return [*await payment_equations(tx), *await equations(tx)], proof
+
+
+async def reconcile(db: Database, provider: PaymentProvider) -> Reconciled:
+    """Ask the provider now, make good what we had not heard of, then compare both sides of all at one instant."""
+    asked = None if provider.name == "none" else await payments.payments_reconcile(db, provider)
+    async with db.inspection(Sight(PLATFORM)) as tx:
+        return Reconciled(
+            report=asked,
+            equations=[*await provider_equations(tx), *await equations(tx)],
+            difference_count=await payments.difference_count(tx),
+            differences=await payments.difference_list(tx, before=_NEWEST, settled=False, limit=MOST_ROWS),
+        )
 
 
 async def provider_equations(tx: Tx) -> list[Equation]:

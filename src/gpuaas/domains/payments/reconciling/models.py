@@ -55,6 +55,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What we had not heard of, and have made good."""
     differences: int
     """What differs still."""
+    healed_objects: list[str] = []
+    """The first of what was made good."""
 
 
 class Sides(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,8 +34,10 @@ MOMENT = timedelta(minutes=2)
 """What is younger may be on its way to us."""
 OPEN_BATCH = 200
 NOT_THERE_MOST = 100
+SHOWN = 20
 
 difference_list = store.list_all
+difference_count = store.open_count
 Said = Checkout | Refunding | Dispute
 
 
@@ -66,7 +68,7 @@ class _Comparison:
         self._began = began
         self._counts = {Checkout: 0, Refunding: 0, Dispute: 0}
         self._looked_at: list[str] = []
-        self._healed = 0
+        self._healed: list[str] = []
 
     async def through(self, said: AsyncIterator[Said]) -> None:
         async for one in said:
@@ -77,7 +79,7 @@ class _Comparison:
     async def one(self, said: Said) -> None:
         async with self._db.transaction(Sight(PLATFORM), "system:payments.reconcile") as tx:
             seen = await _apply(tx, said)
-            self._healed += bool(tx.events)
+            healed = bool(tx.events)
             self._looked_at.append(said.id)
             statement = _statement(said)
             payment = await _payment(tx, said)
@@ -88,6 +90,8 @@ class _Comparison:
             found = _difference(said, seen, payment)
             if found is not None:
                 await store.differs(tx, found)
+        if healed:  # it is, once it is written
+            self._healed.append(said.id)
 
     async def end(self, since: datetime) -> Report:
         async with self._db.transaction(Sight(PLATFORM), "system:payments.reconcile") as tx:
@@ -112,7 +116,8 @@ class _Comparison:
                 checkouts=self._counts[Checkout],
                 refunds=self._counts[Refunding],
                 disputes=self._counts[Dispute],
-                healed=self._healed,
+                healed=len(self._healed),
+                healed_objects=self._healed[:SHOWN],
                 differences=await store.open_count(tx),
             )
             await store.report(tx, report)

@@ -17,6 +17,7 @@ from gpuaas.processes.cli.commands import (
     ops_fleet,
     ops_orphans,
     ops_payments,
+    ops_reconcile,
     ops_standing,
     ops_users,
 )
@@ -40,6 +41,7 @@ GROUP.children["data-keys"] = ops_data_keys.GROUP
 GROUP.children["books"] = ops_books.GROUP
 GROUP.children["standing"] = ops_standing.GROUP
 GROUP.children["payments"] = ops_payments.GROUP
+GROUP.children |= ops_reconcile.GROUP.children
 
 
 VERIFY_SECONDS = 3600.0

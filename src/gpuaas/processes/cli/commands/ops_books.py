@@ -31,7 +31,7 @@ EQUATIONS: list[Column[EquationView]] = [
     ("state", lambda one: "ok" if one.holds else "failed"),
     ("note", lambda one: one.note),
 ]
-_FLAWS: list[Column[Flaw]] = [("subject", lambda flaw: flaw.subject), ("problem", lambda flaw: flaw.problem)]
+FLAWS: list[Column[Flaw]] = [("subject", lambda flaw: flaw.subject), ("problem", lambda flaw: flaw.problem)]
 
 
 def proven(run: Run, found: BooksVerification | ProofView) -> None:
@@ -42,7 +42,7 @@ def proven(run: Run, found: BooksVerification | ProofView) -> None:
         if rows:
             run.out.line("")
             run.out.line(title)
-            run.out.table(_FLAWS, rows, empty="")
+            run.out.table(FLAWS, rows, empty="")
 
 
 def require(found: BooksVerification | ProofView) -> None:
