@@ -54,7 +54,7 @@ EVERY_TYPE: list[tuple[Any, dict[str, Any]]] = [
         {
             "existed": True,
             "ended_processes": 2,
-            "left": {"processes": 0, "files": 0, "timers": 0, "ipc": 0, "sessions": 0},
+            "left": {"processes": 0, "timers": 0, "ipc": 0, "sessions": 0},
         },
     ),
     (SlotLease(allocation_id=UUID(int=7), serials=["S1"]), {"serials": ["S1"]}),
