@@ -24,6 +24,7 @@ from tests.support.servers import DatabaseUrls
 
 pytestmark = pytest.mark.xdist_group("crashes")
 COMMIT_SECONDS = 30
+PARTS = 4  # as many at once as a small machine answers in time
 MASTER_KEY = base64.b64encode(os.urandom(32)).decode()  # of both, for they share a database
 ENDS_ITS_CREDENTIAL = {"session_end"}
 # What is spent at the issuer before the transaction stays spent when that never commits. The repeat says so, and there
@@ -141,19 +142,23 @@ async def crash(process: ApiProcess, proxy: CommitProxy, tasks: list["asyncio.Ta
     await process.ready()
 
 
-async def test_every_change_killed_after_its_commit_and_before_the_reply_has_happened_once(killable, proxy):
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_every_change_killed_after_its_commit_and_before_the_reply_has_happened_once(killable, proxy, part: int):
     process, asking = killable
-    made = await attempts(asking, proxy, MUTATIONS)
+    made = await attempts(asking, proxy, MUTATIONS[part::PARTS])
     await crash(process, proxy, await send_all(asking.live.client, made))
     for attempt in made:
         again = await asking.live.client.request(**attempt.request())
         await assert_happened_once(asking, attempt, again, replayed=True)
 
 
-async def test_every_change_killed_before_its_commit_has_not_happened_and_happens_when_repeated(killable, proxy):
+@pytest.mark.parametrize("part", range(PARTS))
+async def test_every_change_killed_before_its_commit_has_not_happened_and_happens_when_repeated(
+    killable, proxy, part: int
+):
     """Those that stand in each other's way (a lock on what they share) are left out: they were not there yet."""
     process, asking = killable
-    alone = [op for op in MUTATIONS if op.id not in _TAKE_TURNS]
+    alone = [op for op in MUTATIONS if op.id not in _TAKE_TURNS][part::PARTS]
     made = await attempts(asking, proxy, alone)
     proxy.before_commit = True
     try:

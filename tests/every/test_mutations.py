@@ -184,7 +184,7 @@ def _who_may_not(op: Operation) -> list[str]:
     return ["anonymous", "revoked", "stranger", *([] if op.permission is Permission.ORGS_READ else ["viewer"])]
 
 
-ENTERS = frozenset({"quota_set", "quota_unset", "allocation_priority_set"})
+ENTERS = frozenset({"quota_set", "quota_unset", "allocation_priority_set", "allocation_force_release"})
 """Changes of the platform in one organisation, which reads of them in its own audit log."""
 
 

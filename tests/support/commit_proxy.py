@@ -4,10 +4,11 @@ It lets the COMMIT through, sees PostgreSQL say that it is durable, and keeps th
 itself. Whoever sits on the other side can then be killed, cut off or left: committed or not, and nobody was told."""
 
 import asyncio
+import re
 from contextlib import suppress
 from urllib.parse import urlsplit, urlunsplit
 
-COMMIT = b"Q\x00\x00\x00\x0bCOMMIT\x00"
+COMMIT = re.compile(rb"Q\x00\x00\x00.([ -~]*; )?COMMIT\x00", re.DOTALL)
 COMMITTED = b"COMMIT\x00"
 
 
@@ -109,7 +110,7 @@ class _Link:
     async def _to_server(self) -> None:
         while data := await self._client[0].read(65536):
             self._seen = self._proxy.event_in(data) or self._seen
-            if COMMIT in data and self._seen is not None:
+            if COMMIT.search(data) and self._seen is not None:
                 if self._proxy.before_commit:
                     self._seen.set()
                     continue

@@ -50,7 +50,7 @@ class QueuedEvent(msgspec.Struct, frozen=True):
 class Tx:
     """What a verb works with. Made by `Database`, never by a domain."""
 
-    __slots__ = ("_connection", "_seconds", "actor_name", "events", "hints", "hooks", "sight")
+    __slots__ = ("_connection", "_seconds", "actor_name", "early", "events", "hints", "hooks", "sight")
 
     def __init__(self, connection: Any, sight: Sight, actor_name: str) -> None:
         self._connection = connection
@@ -60,6 +60,7 @@ class Tx:
         self.events: list[QueuedEvent] = []
         self.hooks: list[Hook] = []
         self.hints: set[str] = set()
+        self.early = False
 
     async def row(self, sql: str, *args: Any) -> Row | None:
         found: Row | None = await self._connection.fetchrow(sql, *args, timeout=self._seconds)
@@ -77,6 +78,12 @@ class Tx:
         status: str = await self._connection.execute(sql, *args, timeout=self._seconds)
         count = status.rpartition(" ")[2]
         return int(count) if count.isdigit() else 0
+
+    def let_go_early(self) -> None:
+        """Give the locks back before the commit is on disk: for what many wait for, as a hot account. Who opened the
+        transaction still hears that it is done only when it is on disk, and who went on from what it wrote commits
+        behind it in the log. Only who merely reads may see, for a moment, what a crash takes back."""
+        self.early = True
 
     async def be_patient(self, seconds: int) -> None:
         """Let each statement of this transaction take so long, at the server and here: for checks of everything."""

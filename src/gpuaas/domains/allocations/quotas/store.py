@@ -40,6 +40,7 @@ UNSET = "DELETE FROM gpu_quotas WHERE org_id = $1 AND id = $2 RETURNING *"
 
 async def take_turn(tx: Tx, org_id: OrgId) -> None:
     await tx.value(TURN, org_id)
+    tx.let_go_early()
 
 
 async def used(tx: Tx, org_id: OrgId, project_id: ProjectId, gpu_model: str) -> Used:

@@ -80,8 +80,10 @@ AMOUNT = "SELECT amount_micros FROM ledger_entries WHERE transaction_id = $1 AND
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """What the database refuses, in the catalogue's words."""
+def _said(tx: Tx) -> Iterator[None]:
+    """What the database refuses, in the catalogue's words. Whoever writes has the organisation's turn, for which others
+    wait: not for the disk as well."""
+    tx.let_go_early()
     try:
         with conflicts(_REFUSED):
             yield
@@ -93,7 +95,7 @@ def _said() -> Iterator[None]:
 
 async def post(tx: Tx, wanted: Posting) -> Posted:
     legs = dict(sorted(wanted.legs.items(), key=lambda leg: leg[0] is not AccountKind.TENANT))  # its own comes first
-    with _said():
+    with _said(tx):
         row = await tx.row(
             POST,
             wanted.kind,
@@ -113,7 +115,7 @@ async def post(tx: Tx, wanted: Posting) -> Posted:
 
 
 async def reverse(tx: Tx, transaction_id: TransactionId, reason: str) -> Posted:
-    with _said():
+    with _said(tx):
         row = await tx.row(REVERSE, transaction_id, reason, tx.actor_name, log.correlation_id.get())
     assert row is not None  # noqa: S101 # the function posts or raises
     return decode(Posted, row)
@@ -122,7 +124,7 @@ async def reverse(tx: Tx, transaction_id: TransactionId, reason: str) -> Posted:
 async def post_many(
     tx: Tx, kind: PostingKind, charges: Sequence[Charge], *, counter: AccountKind, currency: str
 ) -> list[Charged]:
-    with _said():
+    with _said(tx):
         rows = await tx.rows(
             POST_MANY,
             kind,
@@ -140,7 +142,7 @@ async def post_many(
 
 
 async def hold_take(tx: Tx, wanted: HoldWanted) -> Hold:
-    with _said():
+    with _said(tx):
         row = await tx.row(
             HOLD_TAKE,
             new_id(),
@@ -157,14 +159,14 @@ async def hold_take(tx: Tx, wanted: HoldWanted) -> Hold:
 
 
 async def hold_extend(tx: Tx, hold_id: MoneyHoldId, amount_micros: int, until: datetime) -> Hold:
-    with _said():
+    with _said(tx):
         row = await tx.row(HOLD_EXTEND, hold_id, amount_micros, until)
     assert row is not None  # noqa: S101 # the function extends or raises
     return decode(Hold, row)
 
 
 async def hold_capture(tx: Tx, hold_id: MoneyHoldId, wanted: Capture) -> Posted:
-    with _said():
+    with _said(tx):
         row = await tx.row(
             HOLD_CAPTURE,
             hold_id,
@@ -182,7 +184,7 @@ async def hold_capture(tx: Tx, hold_id: MoneyHoldId, wanted: Capture) -> Posted:
 
 
 async def hold_void(tx: Tx, hold_id: MoneyHoldId) -> Hold:
-    with _said():
+    with _said(tx):
         row = await tx.row(HOLD_VOID, hold_id)
     assert row is not None  # noqa: S101 # the function answers or raises
     return decode(Hold, row)
@@ -215,7 +217,7 @@ async def holds(tx: Tx, org_id: OrgId, *, before: UUID, state: MoneyHoldState | 
 
 
 async def floor_set(tx: Tx, org_id: OrgId, currency: str, floor_micros: int) -> None:
-    with _said():
+    with _said(tx):
         await tx.row(FLOOR_SET, org_id, currency, floor_micros)
 
 
