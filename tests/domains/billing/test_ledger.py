@@ -378,22 +378,3 @@ async def test_a_posting_with_nothing_of_its_organisation_is_none(mine):
     with pytest.raises(ValueError, match="ledger_legs"):
         async with mine.writing() as tx:
             await ledger.post(tx, wanted)
-
-
-async def test_who_posted_hears_of_it_when_it_is_on_disk_though_others_did_not_wait_for_that(mine):
-    """Many times, because the server may also write by itself in between."""
-    for _ in range(20):
-        async with mine.writing() as tx:
-            await ledger.post(
-                tx,
-                Posting(
-                    kind=PostingKind.CREDIT,
-                    key=new_id().hex,
-                    org_id=mine.org_id,
-                    legs=between(5, AccountKind.CREDITS),
-                ),
-            )
-            written = await tx.value("SELECT pg_current_wal_insert_lsn()::text")
-            assert tx.early
-        async with mine.writing() as tx:
-            assert await tx.value("SELECT pg_current_wal_flush_lsn() >= $1::text::pg_lsn", written)
