@@ -202,7 +202,7 @@ COMMENT ON TABLE data_keys IS 'platform: keys that seal sensitive fields, themse
 CREATE TABLE orphans (
     id            uuid PRIMARY KEY,
     node_id       uuid NOT NULL REFERENCES nodes,
-    kind          text NOT NULL CHECK (kind IN ('account', 'lease', 'missing_account', 'missing_lease')),
+    kind          text NOT NULL CHECK (kind IN ('account', 'lease', 'missing_account', 'missing_lease', 'usage')),
     name          text NOT NULL,
     allocation_id uuid,
     detail        text NOT NULL DEFAULT '',

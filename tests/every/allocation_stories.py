@@ -20,6 +20,7 @@ from gpuaas.kit import clock
 from gpuaas.kit.ids import new_id
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import SSH_KEY, Ground
+from tests.support.money import backdated
 from tests.support.people import found
 
 Story = Callable[[Ground, Any], Awaitable[UUID]]
@@ -196,7 +197,19 @@ async def flow_ended(ground: Ground, superuser: Any) -> UUID:
     return (await ground.flow(allocation_id, FlowKind.ALLOCATION_PROVISION)).id
 
 
+async def fault_credited(ground: Ground, superuser: Any) -> UUID:
+    made = await ground.active()
+    await backdated(superuser, made.id, 3_600)
+    [machine] = ground.machines
+    serials = machine.leases.all[made.id]
+    found(await machine.fault(serials[0], code="XID 79"), 200)
+    await ground.fleet.react()
+    await lifetime.condition_sweep(ground.parts)
+    return made.id
+
+
 ALLOCATION_STORIES: dict[str, Story] = {
+    "billing.fault_credited": fault_credited,
     "allocation.reserved": active,
     "allocation.active": active,
     "allocation.failed": failed,

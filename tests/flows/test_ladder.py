@@ -366,6 +366,18 @@ async def test_what_a_budget_stopped_is_kept_past_its_date_once_the_budget_is_ra
     assert (await ladder.read(allocation)).state is S.ACTIVE
 
 
+async def test_what_waited_while_its_project_s_budget_was_spent_is_not_made_ready(ladder: Ladder) -> None:
+    await ladder.top_up(1_000)
+    allocation = await ladder.ground.active()
+    waiting = await ladder.ground.reserve()
+    await backdated(ladder.sql, allocation.id, 60)
+    await ladder.budget(1)
+    await ladder.ground.run()
+    refused = await ladder.read(waiting)
+    assert (refused.state, refused.failure_code) == (S.FAILED, "budget_spent")
+    assert await ladder.ground.leftovers() == []
+
+
 async def test_where_nothing_is_set_aside_some_money_must_be_there_all_the_same(ladder: Ladder) -> None:
     allocation = await ladder.ground.active()
     ladder.ground.fleet.city.policy.values |= {"billing.hold_minutes": 0}

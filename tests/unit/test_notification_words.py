@@ -228,6 +228,8 @@ def test_of_an_allocation_its_asker_is_mailed_and_owners_only_in_his_place():
     assert mailed(kind, [asker, owner], {}, asker.id) == {asker.id}
     assert mailed(kind, [owner], {}, new_id()) == {owner.id}
     assert mailed(kind, [asker, owner], {owner.id: EmailWhen.ALWAYS}, asker.id) == {asker.id, owner.id}
+    unreachable = msgspec.structs.replace(asker, email_verified=False)
+    assert owner.id in mailed(kind, [unreachable, owner], {}, asker.id), "no mail reaches the one who asked"
 
 
 @pytest.mark.parametrize(

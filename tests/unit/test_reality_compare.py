@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from gpuaas.contracts.http.allocations import AllocationState as S
 from gpuaas.domains.allocations.models import login_of
@@ -96,6 +97,28 @@ def test_only_what_the_books_do_not_say_is_a_difference(case: str) -> None:
     assert sorted((one.kind.value, one.name) for one in found) == sorted(names)
     assert {one.node_id for one in found} <= {NODE}
     assert all(one.detail for one in found)
+
+
+@pytest.mark.parametrize(
+    ("counted", "charged", "differs"),
+    [
+        (3_300, 3_600, False),
+        (3_299, 3_600, True),
+        (0, 300, False),
+        (950_000, 1_000_000, False),
+        (949_999, 1_000_000, True),
+    ],
+)
+def test_a_node_that_counted_clearly_less_than_is_charged_is_a_difference(
+    counted: int, charged: int, differs: bool
+) -> None:
+    """What is missing in its agent's restarts is none; nor that it counted more: nothing more is charged for that."""
+    for said, wanted in ((counted, differs), (2 * charged, False)):
+        observed = replace(seen([MINE], {MINE: "S1"}), usage={MINE: said})
+        books = [replace(booked(MINE, S.ACTIVE), charged_seconds=charged)]
+        assert [one.kind.value for one in compare(observed, books)] == (["usage"] if wanted else [])
+    silent = seen([MINE], {MINE: "S1"})  # an agent that does not count says nothing
+    assert compare(silent, [replace(booked(MINE, S.ACTIVE), charged_seconds=charged)]) == []
 
 
 def test_what_is_known_of_an_orphan_is_said() -> None:

@@ -12,6 +12,7 @@ from gpuaas.contracts.http.allocations import StopReason
 from gpuaas.domains.allocations import service as allocations
 from gpuaas.domains.allocations.lifetime import handlers
 from gpuaas.domains.allocations.lifetime.condition import HeldGpu, unusable
+from gpuaas.domains.allocations.reality import handlers as reality
 from gpuaas.domains.allocations.stopping import service as stopping
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Entry, Wanted
@@ -25,7 +26,7 @@ from tests.support.certificates import enrolled
 from tests.support.fleet import EVERYTHING
 from tests.support.ground import Ground
 from tests.support.money import backdated
-from tests.support.people import found
+from tests.support.people import found, refusal
 
 LAST = UUID(int=(1 << 128) - 1)
 A_SECOND = 1_000
@@ -95,6 +96,7 @@ async def test_xid_79_stops_the_clock_at_the_last_good_proof_and_what_was_charge
     for _ in range(2):  # whoever looks again changes nothing
         await handlers.condition_sweep(ground.parts)
         await charge(ground)
+    assert len(await ground.fleet.events("billing.fault_credited", made.id)) == 1
     assert len([one for one in await entries(ground, made.id) if one.kind != "usage"]) == 2
     assert (await cost(ground, made.id)).micros == stopped.micros
     assert await ground.leftovers() == []
@@ -226,6 +228,34 @@ async def test_the_end_of_a_stop_for_money_ends_no_fault_s_pause_nor_the_other_w
     again = await cost(ground, made.id)
     assert (again.paused, again.seconds - stood.seconds < 60) == (False, True)
     await ground.run()
+    await ground.release(made.id)
+    await ground.run()
+
+
+async def test_a_node_that_counts_less_than_is_charged_is_told_of_and_changes_no_money(
+    ground: Ground, superuser: Any
+) -> None:
+    made = await ground.active(1)
+    [machine] = ground.machines
+    await backdated(superuser, made.id, 2 * HOUR)
+    await superuser.execute("UPDATE allocations SET state_since = now() - interval '2 hours' WHERE id = $1", made.id)
+    await charge(ground)
+    before = await cost(ground, made.id)
+    told = {"usage": {made.id: HOUR}, "usage_signature": ""}
+    for _ in range(2):
+        found(await machine.heartbeat(accounts=await machine.host.accounts(), leases=machine.leases.all, **told), 200)
+        await reality.reality_sweep(ground.parts)
+        await superuser.execute("UPDATE orphans SET first_seen_at = first_seen_at - interval '2 minutes'")
+    rows = (await ground.fleet.city.get(ground.fleet.admin, "/admin/orphans", limit="200"))["items"]
+    [row] = [one for one in rows if one["allocation_id"] == str(made.id)]
+    assert (row["kind"], "counted 3600 usable seconds" in row["detail"]) == ("usage", True)
+    assert len(await ground.fleet.events("orphan.found", UUID(row["id"]))) == 1
+    refused = await ground.fleet.city.ask(
+        ground.fleet.admin, "POST", f"/admin/orphans/{row['id']}/reclaim", {"reason": "a look"}
+    )
+    assert refusal(refused) == (409, "state_move_refused")
+    assert (await cost(ground, made.id)).posted_micros == before.posted_micros
+    await ground.settle()
     await ground.release(made.id)
     await ground.run()
 

@@ -30,6 +30,20 @@ class AdjustmentProposed(Event, frozen=True, kw_only=True):
     amount_micros: int
 
 
+class FaultCredited(Event, frozen=True, kw_only=True):
+    """Hardware of an allocation failed, and its organisation was given what the rule says. Its subject is the
+    allocation; told once for each fault and allocation."""
+
+    NAME = "billing.fault_credited"
+    STREAM = Stream.BILLING
+    allocation_id: UUID
+    project_id: UUID
+    fault_id: UUID
+    currency: str
+    amount_micros: int
+    reason: str
+
+
 class MoneyHoldExpired(Event, frozen=True, kw_only=True):
     """Money was set aside for `subject_id`, and its time is over: what was left of it is free again."""
 

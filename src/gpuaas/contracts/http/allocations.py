@@ -358,6 +358,8 @@ class OrphanKind(StrEnum):
     MISSING_ACCOUNT = "missing_account"
     """An active allocation's account that its node does not have."""
     MISSING_LEASE = "missing_lease"
+    USAGE = "usage"
+    """A node counted clearly fewer usable seconds than an allocation on it is charged for."""
 
 
 class OrphanView(Response, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ def mailed(
     kind: Kind, people: Sequence[Recipient], wanted: Mapping[UUID, EmailWhen], asked_by: UUID | None
 ) -> frozenset[UUID]:
     """What concerns one allocation goes by email to whoever asked for it; to the owners, if he cannot be told."""
-    asker_told = any(one.id == asked_by for one in people)
+    asker_told = any(one.id == asked_by and not unusable(one) for one in people)
     return frozenset(
         one.id for one in people if _wants(kind, one, wanted.get(one.id), besides=asker_told and one.id != asked_by)
     )

@@ -22,7 +22,13 @@ from gpuaas.contracts.events.allocations import (
     AllocationStopped,
 )
 from gpuaas.contracts.events.base import Event
-from gpuaas.contracts.events.billing import BalanceAdjusted, BudgetReached, StandingChanged, StandingCountdown
+from gpuaas.contracts.events.billing import (
+    BalanceAdjusted,
+    BudgetReached,
+    FaultCredited,
+    StandingChanged,
+    StandingCountdown,
+)
 from gpuaas.contracts.events.payments import (
     PaymentDisputed,
     PaymentExpired,
@@ -171,6 +177,13 @@ _ALL = (
         BalanceAdjusted,
         Severity.INFO,
         billing.adjusted,
+    ),
+    _money(
+        "billing.fault_credited",
+        "Hardware of an allocation failed, and money was given back for it.",
+        FaultCredited,
+        Severity.INFO,
+        billing.fault_credited,
     ),
     _money(
         "payments.succeeded",

@@ -12,12 +12,14 @@ from uuid import UUID
 import msgspec
 
 from gpuaas.contracts.error_codes import Code
+from gpuaas.contracts.events.billing import FaultCredited
 from gpuaas.contracts.http.billing import AccountKind, MoneyHoldState, PostingKind
 from gpuaas.domains.allocations.models import Allocation, Shown
 from gpuaas.domains.allocations.money import store
 from gpuaas.domains.allocations.money.deposit import deposit_micros, refusal
 from gpuaas.domains.allocations.money.models import NOTHING, Money, Offer
 from gpuaas.domains.allocations.timeline.service import timeline_add
+from gpuaas.domains.billing.budgets import service as budgets
 from gpuaas.domains.billing.ledger import service as ledger
 from gpuaas.domains.billing.ledger.models import Entry, HoldWanted, Posting, Wanted, between
 from gpuaas.domains.billing.meters import service as meters
@@ -93,11 +95,14 @@ def _too_low(wanted: Offer) -> Conflict:
 
 # the deposit ---------------------------------------------------------------------------------------------------------
 async def deposit_take(tx: Tx, policy: PolicyReader, allocation: Allocation) -> None:
-    """Set aside what its first minutes cost; `balance_too_low` if that is not there."""
+    """Set aside what its first minutes cost; `balance_too_low` if that is not there, `budget_spent` if its project may
+    spend no more."""
     if await ledger.hold_find(tx, key_of(allocation.id)) is not None:
         return
     price = await inventory.price_get(tx, allocation.price_id)
     wanted = await offer(tx, policy, allocation.org_id, allocation.project_id, price, allocation.gpus)
+    if wanted.micros_per_hour > 0:  # it may have waited in the queue since it was asked for
+        await budgets.refusal(tx, allocation.project_id, price.currency)
     if not wanted.affordable:
         raise _too_low(wanted)
     if wanted.hold_micros == 0:
@@ -277,6 +282,18 @@ async def fault_credit(tx: Tx, policy: PolicyReader, allocation: Allocation, fau
     )
     given = format_micros(amount, cost.currency)
     await timeline_add(tx, allocation, "credited", f"{given} by the rule for hardware faults: {reason}")
+    tx.emit(
+        FaultCredited(
+            allocation_id=allocation.id,
+            project_id=allocation.project_id,
+            fault_id=fault_id,
+            currency=cost.currency,
+            amount_micros=amount,
+            reason=reason[:_MAX_WORDS],
+        ),
+        subject_id=allocation.id,
+        org_id=allocation.org_id,
+    )
 
 
 # as people see it ----------------------------------------------------------------------------------------------------

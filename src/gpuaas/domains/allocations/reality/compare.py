@@ -18,6 +18,9 @@ MARGIN = timedelta(seconds=15)
 """An agent looks at its host before it tells, and what it tells is noted a moment later."""
 MAX_DETAIL = 500
 _LOGIN = re.compile(r"^g([0-9a-f]{12})[0-9a-f]{15}\Z")
+SLACK_SECONDS = 300
+SLACK_PARTS = 20
+"""So much may a node's count be behind, or this part of the whole: it does not count while its agent is restarted."""
 _REST = 80
 """Bits of an id that its first twelve digits leave open."""
 
@@ -29,6 +32,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     accounts: list[str]
     leases: dict[UUID, list[str]]
+    usage: dict[UUID, int] = {}
+    """Seconds in which each could use its GPUs here."""
 
 
 class Booked(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,7 @@ class Booked(msgspec.Struct, frozen=True, kw_only=True):
     state: AllocationState
     changed_at: datetime
     serials: list[str]
+    charged_seconds: int | None = None
 
     @property
     def may_be_there(self) -> bool:
@@ -90,6 +96,13 @@ def compare(seen: Observed, books: Sequence[Booked]) -> list[Difference]:
                 one.allocation_id,
                 f"{_listed(missing)} of an allocation that is {one.state}",
             )
+    for one in books:
+        counted, charged = seen.usage.get(one.allocation_id), one.charged_seconds
+        if counted is None or charged is None or not one.may_be_there:
+            continue
+        if counted + max(SLACK_SECONDS, charged // SLACK_PARTS) < charged:
+            detail = f"its node counted {counted} usable seconds, {charged} are charged"
+            differs(OrphanKind.USAGE, str(one.allocation_id), one.allocation_id, detail)
     return found
 
 

@@ -16,6 +16,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     accounts: list[str]
     leases: str
+    usage: str
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from gpuaas.domains.allocations.reality import store
 from gpuaas.domains.allocations.reality.compare import Booked, Difference, Observed, born_with, compare
 from gpuaas.domains.allocations.reality.models import Orphan, Told
 from gpuaas.domains.allocations.states import LIVE, S
+from gpuaas.domains.billing.meters import service as meters
 from gpuaas.domains.nodes.registry import service as registry
 from gpuaas.domains.nodes.tasks import service as tasks
 from gpuaas.domains.nodes.tasks.states import OPEN
@@ -31,6 +32,7 @@ OLD_SECONDS = SWEEP_SECONDS - 10
 """Seen in the sweep before this one, however late either was."""
 NODES_AT_ONCE = 500
 _Leases = msgspec.json.Decoder(dict[UUID, list[str]])
+_Usage = msgspec.json.Decoder(dict[UUID, int])
 
 orphan_list = store.list_open
 orphan_show = store.show
@@ -57,9 +59,16 @@ async def sweep(tx: Tx, *, lease_seconds: int, after: UUID) -> UUID | None:
 
 async def _differences(tx: Tx, told: list[Told]) -> list[Difference]:
     seen = [
-        Observed(node_id=one.node_id, seen_at=one.seen_at, accounts=one.accounts, leases=_Leases.decode(one.leases))
+        Observed(
+            node_id=one.node_id,
+            seen_at=one.seen_at,
+            accounts=one.accounts,
+            leases=_Leases.decode(one.leases),
+            usage=_Usage.decode(one.usage),
+        )
         for one in told
     ]
+    charged = await meters.costs(tx, sorted({who for node in seen for who in node.usage}))
     books: dict[NodeId, list[Booked]] = {one.node_id: [] for one in told}
     for held in await store.held_there(tx, list(books)):
         books[held.node_id].append(
@@ -68,6 +77,7 @@ async def _differences(tx: Tx, told: list[Told]) -> list[Difference]:
                 state=held.state,
                 changed_at=held.changed_at,
                 serials=held.serials,
+                charged_seconds=charged[held.allocation_id].seconds if held.allocation_id in charged else None,
             )
         )
     for node in seen:
@@ -125,6 +135,11 @@ async def _order(tx: Tx, orphan: Orphan) -> Task:
         case OrphanKind.MISSING_LEASE:
             allocation, serials = await _active_there(tx, orphan, also=S.STOPPED)
             return SlotLease(allocation_id=allocation.id, serials=serials)
+        case OrphanKind.USAGE:
+            raise Conflict(
+                Code.STATE_MOVE_REFUSED,
+                "A count is not reclaimed. Look at the node; where it is right, give back what was charged too much.",
+            )
 
 
 def _revoke(login: str) -> UserRevoke:

@@ -12,7 +12,7 @@ from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import NodeId, OrphanId, new_id
 
 TOLD = """
-SELECT n.id AS node_id, h.seen_at, h.accounts, h.leases
+SELECT n.id AS node_id, h.seen_at, h.accounts, h.leases, h.usage
 FROM nodes n JOIN node_heartbeats h ON h.node_id = n.id
 WHERE n.state = 'active' AND h.liveness = 'online' AND h.seen_at >= now() - make_interval(secs => $1) AND n.id > $2
 ORDER BY n.id LIMIT $3

@@ -1,6 +1,12 @@
 """What is said of money: where an organisation stands, what follows when, budgets, balances changed by hand."""
 
-from gpuaas.contracts.events.billing import BalanceAdjusted, BudgetReached, StandingChanged, StandingCountdown
+from gpuaas.contracts.events.billing import (
+    BalanceAdjusted,
+    BudgetReached,
+    FaultCredited,
+    StandingChanged,
+    StandingCountdown,
+)
 from gpuaas.contracts.http.budgets import BudgetLimit
 from gpuaas.contracts.http.standing import Rung
 from gpuaas.domains.notifications.words import Facts, Words, at, money, span, words
@@ -103,6 +109,17 @@ def adjusted(event: BalanceAdjusted, facts: Facts) -> Words:
         "An operator changed the balance. The reason is in the ledger: gpuaas billing ledger.",
         organisation=facts.org,
         balance=money(event.balance_micros, event.currency),
+    )
+
+
+def fault_credited(event: FaultCredited, facts: Facts) -> Words:
+    return words(
+        f"{facts.org}: {money(event.amount_micros, event.currency)} was credited for a hardware fault",
+        f"Hardware of {facts.allocation} failed. It is not charged while it cannot be used; this is beside that.",
+        organisation=facts.org,
+        project=facts.project,
+        allocation=facts.allocation,
+        fault=event.reason,
     )
 
 
