@@ -2801,7 +2801,7 @@ CREATE TABLE public.orphans (
     told_at timestamp with time zone,
     task_id uuid,
     ended_at timestamp with time zone,
-    CONSTRAINT orphans_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'lease'::text, 'missing_account'::text, 'missing_lease'::text])))
+    CONSTRAINT orphans_kind_check CHECK ((kind = ANY (ARRAY['account'::text, 'lease'::text, 'missing_account'::text, 'missing_lease'::text, 'usage'::text])))
 );
 
 COMMENT ON TABLE public.orphans IS 'platform: differences between what agents observe and what the books say';
