@@ -34,6 +34,14 @@ CREATE TABLE payments (
     transaction_id  uuid UNIQUE,
     created_at      timestamptz NOT NULL DEFAULT now(),
     paid_at         timestamptz,
+    -- What the provider took where that is not what was asked for, and who would credit it so.
+    taken_micros    bigint CHECK (taken_micros BETWEEN 0 AND 1000000000000000),
+    taken_currency  text NOT NULL DEFAULT '' CHECK (length(taken_currency) <= 10),
+    taken_session   text CHECK (length(taken_session) BETWEEN 1 AND 255),
+    taken_intent    text CHECK (length(taken_intent) BETWEEN 1 AND 255),
+    accept_by       text NOT NULL DEFAULT '',
+    accept_by_id    uuid,
+    accept_reason   text NOT NULL DEFAULT '' CHECK (length(accept_reason) <= 500),
     CHECK ((state IN ('created', 'open')) = (due_at IS NOT NULL)),
     CHECK ((state IN ('succeeded', 'partially_refunded', 'refunded', 'disputed')) = (transaction_id IS NOT NULL)),
     CHECK (state <> 'open' OR session_id IS NOT NULL),
@@ -166,7 +174,8 @@ CREATE POLICY payment_effects_own ON payment_effects USING (visible_org(org_id))
 GRANT SELECT, INSERT ON payment_customers, payments, payment_refunds, payment_effects, webhook_events,
     payment_statements, payment_differences, payment_reconciliations TO :app;
 GRANT UPDATE (state, state_since, due_at, session_id, intent_id, url, refunded_micros, disputed_micros, dispute, failure,
-              transaction_id, paid_at) ON payments TO :app;
+              transaction_id, paid_at, taken_micros, taken_currency, taken_session, taken_intent, accept_by, accept_by_id,
+              accept_reason) ON payments TO :app;
 GRANT UPDATE (state, state_since, due_at, failure, decided_by, decided_by_id, decision, hold_id, provider_refund_id,
               transaction_id) ON payment_refunds TO :app;
 GRANT UPDATE (state, state_since, due_at, intent_id, detail) ON webhook_events TO :app;
@@ -176,6 +185,17 @@ CREATE TRIGGER payment_effects_keep BEFORE UPDATE OR DELETE ON payment_effects
     FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER payment_effects_keep_all BEFORE TRUNCATE ON payment_effects
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- The one way in which a payment's amount changes: to what the provider took, when an operator accepts that.
+CREATE FUNCTION payment_accept(accepted uuid, posted uuid) RETURNS SETOF payments
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, public, pg_temp AS $$
+    UPDATE payments SET state = 'succeeded', state_since = now(), amount_micros = taken_micros, currency = taken_currency,
+        session_id = taken_session, intent_id = coalesce(taken_intent, intent_id), failure = '', transaction_id = posted,
+        paid_at = now()
+    WHERE id = accepted AND state = 'failed_reconcile' AND taken_micros > 0 RETURNING *
+$$;
+REVOKE ALL ON FUNCTION payment_accept FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION payment_accept TO :app;
 
 -- Both sides of the first equation. What the ledger says of an object counts once the provider was asked about it; what came
 -- later is compared next time.

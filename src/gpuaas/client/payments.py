@@ -7,6 +7,7 @@ from gpuaas.contracts.http.base import Page
 from gpuaas.contracts.http.payments import (
     DifferenceQuery,
     DifferenceView,
+    PaymentAccept,
     PaymentAdminQuery,
     PaymentCreate,
     PaymentQuery,
@@ -49,6 +50,11 @@ def payment_list_all(query: PaymentAdminQuery) -> Call[Page[PaymentView]]:
     return Call(
         operation="payment_list_all", method="GET", path="/admin/payments", answer=Page[PaymentView], query=query
     )
+
+
+def payment_accept(payment_id: UUID, wanted: PaymentAccept) -> Call[PaymentView]:
+    path = f"/admin/payments/{payment_id}/accept"
+    return Call(operation="payment_accept", method="POST", path=path, answer=PaymentView, body=wanted)
 
 
 def refund_create(payment_id: UUID, wanted: RefundCreate) -> Call[RefundView]:

@@ -83,6 +83,15 @@ class PaymentView(Response, frozen=True, kw_only=True):
     """In the ledger."""
     created_at: datetime
     paid_at: datetime | None
+    taken_micros: int | None
+    """What the provider took, where that is not what was asked for."""
+    taken_currency: str
+    accept_by: str
+    """Which operator would have that credited; above a limit, a second one has to agree."""
+
+
+class PaymentAccept(Request, frozen=True, kw_only=True):
+    reason: Reason
 
 
 class PortalView(ShownOnce, frozen=True, kw_only=True):

@@ -34,6 +34,15 @@ class Payment(msgspec.Struct, frozen=True, kw_only=True):
     transaction_id: TransactionId | None
     created_at: datetime
     paid_at: datetime | None
+    taken_micros: int | None
+    """What the provider took, where that is not what was asked for."""
+    taken_currency: str
+    taken_session: str | None
+    taken_intent: str | None
+    accept_by: str
+    accept_by_id: UUID | None
+    """Who would have that credited."""
+    accept_reason: str
 
 
 class NewPayment(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,14 @@ import msgspec
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import Page
-from gpuaas.contracts.http.payments import PaymentAdminQuery, PaymentCreate, PaymentQuery, PaymentView, PortalView
+from gpuaas.contracts.http.payments import (
+    PaymentAccept,
+    PaymentAdminQuery,
+    PaymentCreate,
+    PaymentQuery,
+    PaymentView,
+    PortalView,
+)
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.payments.checkouts import service
 from gpuaas.domains.payments.checkouts.models import Payment
@@ -18,6 +25,7 @@ from gpuaas.infra.http.context import OrgContext, PlatformContext
 from gpuaas.infra.http.listing import before, page
 from gpuaas.infra.http.operation import Lane, operation
 from gpuaas.infra.postgres.tx import Sight
+from gpuaas.kit.ids import PaymentId
 from gpuaas.ports.payments import Checkout, PaymentProvider
 
 _PROVIDER = (Code.PAYMENT_PROVIDER_AWAY, Code.PAYMENT_PROVIDER_REFUSED, Code.PAYMENTS_NOT_SET_UP)
@@ -129,6 +137,31 @@ async def payment_list_all(cx: PlatformContext, query: PaymentAdminQuery) -> Pag
         cx.tx, before=before(cx, query), state=query.state, org_id=query.org_id, limit=query.limit + 1
     )
     return page(cx, query, rows, view)
+
+
+@operation(
+    "POST",
+    "/admin/payments/{payment_id}/accept",
+    permission=P.BILLING_MANAGE,
+    lane=Lane.FINANCIAL,
+    audit="payment.accept",
+    tag="payments",
+    errors=(
+        Code.PAYMENT_MISSING,
+        Code.STATE_MOVE_REFUSED,
+        Code.ADJUSTMENT_OWN,
+        Code.PAYMENT_CURRENCY_REFUSED,
+        Code.PAYMENT_AMOUNT_REFUSED,
+    ),
+)
+async def payment_accept(cx: PlatformContext, payment_id: UUID, wanted: PaymentAccept) -> PaymentView:
+    """Credit what the provider took, where that is not what was asked for (failed_reconcile), with a reason.
+
+    Above the policy billing.adjustment_four_eyes_micros the first operator's word is kept, and a second one has to
+    accept it too. What was accepted can be given back as any payment is."""
+    return view(
+        await settlement.payment_accept(cx.tx, cx.actor, cx.policy, PaymentId(payment_id), reason=wanted.reason)
+    )
 
 
 def view(found: Payment) -> PaymentView:

@@ -30,6 +30,9 @@ payment_learn = store.learn
 payment_settle = store.settle
 payment_wait = store.wait
 payment_move = store.move
+payment_mismatch = store.mismatch
+payment_accept_proposed = store.accept_proposed
+payment_accept = store.accept
 
 
 async def payment_get(tx: Tx, payment_id: UUID, *, lock: bool = False) -> Payment:

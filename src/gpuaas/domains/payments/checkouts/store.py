@@ -12,6 +12,7 @@ from gpuaas.domains.payments.checkouts.states import CREATED_LASTS, LATE, LIFE, 
 from gpuaas.infra.postgres.tx import Tx, decode, decode_all
 from gpuaas.kit.errors import Conflict, Missing
 from gpuaas.kit.ids import OrgId, PaymentId, TransactionId
+from gpuaas.ports.payments import Checkout
 
 INSERT = """
 INSERT INTO payments (id, org_id, provider, currency, amount_micros, asked_by, asked_by_id, asked_key, due_at,
@@ -45,6 +46,14 @@ UPDATE payments SET state = $2, state_since = CASE WHEN state = $2 THEN state_si
     refunded_micros = $4, disputed_micros = $5, dispute = $6
 WHERE id = $1 AND state = ANY($3) RETURNING *
 """
+MISMATCH = """
+UPDATE payments SET taken_micros = $2, taken_currency = $3, taken_session = $4, taken_intent = $5 WHERE id = $1
+"""
+PROPOSE_ACCEPT = """
+UPDATE payments SET accept_by = $2, accept_by_id = $3, accept_reason = $4
+WHERE id = $1 AND state = 'failed_reconcile' RETURNING *
+"""
+ACCEPT = "SELECT * FROM payment_accept($1, $2)"
 WAIT = (
     "UPDATE payments SET due_at = greatest(due_at, now() + $2::interval) WHERE id = $1 AND state = 'open' RETURNING *"
 )
@@ -157,3 +166,21 @@ async def customer(tx: Tx, org_id: OrgId) -> str | None:
 
 async def customer_keep(tx: Tx, org_id: OrgId, customer_id: str) -> None:
     await tx.run(CUSTOMER_KEEP, org_id, customer_id)
+
+
+async def mismatch(tx: Tx, payment_id: PaymentId, said: Checkout, taken_micros: int) -> None:
+    """Remember what was taken in its stead."""
+    await tx.run(MISMATCH, payment_id, taken_micros, said.currency[:10], said.id, said.intent_id)
+
+
+async def accept_proposed(tx: Tx, payment_id: PaymentId, by: tuple[str, UUID], reason: str) -> Payment:
+    row = await tx.row(PROPOSE_ACCEPT, payment_id, *by, reason)
+    assert row is not None  # noqa: S101 # it is locked, and was in that state
+    return decode(Payment, row)
+
+
+async def accept(tx: Tx, payment_id: PaymentId, transaction_id: TransactionId) -> Payment:
+    """What was taken is what was asked for from now on."""
+    row = await tx.row(ACCEPT, payment_id, transaction_id)
+    assert row is not None  # noqa: S101 # it is locked, and was in that state
+    return decode(Payment, row)

@@ -6,7 +6,8 @@ was asked for credits nothing, and is told."""
 
 import msgspec
 
-from gpuaas.contracts.actor import ActorKind
+from gpuaas.contracts.actor import Actor, ActorKind
+from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.payments import (
     PaymentMismatched,
     PaymentRefunded,
@@ -14,9 +15,10 @@ from gpuaas.contracts.events.payments import (
     RefundFailed,
 )
 from gpuaas.contracts.http.billing import AccountKind, PostingKind
+from gpuaas.domains.billing.adjustments import service as adjustments
 from gpuaas.domains.billing.ledger import service as ledger
-from gpuaas.domains.billing.ledger.models import Capture, Posting, between
-from gpuaas.domains.payments.amounts import micros_of
+from gpuaas.domains.billing.ledger.models import Capture, Posted, Posting, between
+from gpuaas.domains.payments.amounts import cents_of, micros_of
 from gpuaas.domains.payments.checkouts import service as checkouts
 from gpuaas.domains.payments.checkouts.models import Payment
 from gpuaas.domains.payments.checkouts.states import LIFE, PAID, S
@@ -28,8 +30,10 @@ from gpuaas.domains.payments.settlement.standing import standing
 from gpuaas.infra.postgres.finish import AuditEntry, note
 from gpuaas.infra.postgres.tx import Tx
 from gpuaas.kit import log
-from gpuaas.kit.ids import TransactionId, new_id
+from gpuaas.kit.errors import Conflict, Denied
+from gpuaas.kit.ids import PaymentId, TransactionId, new_id
 from gpuaas.ports.payments import Checkout, Refunding, Refusal
+from gpuaas.ports.policy import PolicyReader
 
 effect_add = store.add
 effect_has = store.has
@@ -84,10 +88,16 @@ async def _paid(tx: Tx, payment: Payment, said: Checkout, source: Source) -> See
         intent_id=said.intent_id,
         transaction_id=posted.transaction_id,
     )
+    await _credited(tx, done, posted, source)
+    return Seen.DONE
+
+
+async def _credited(tx: Tx, done: Payment, posted: Posted, source: Source) -> None:
+    assert done.session_id is not None  # noqa: S101 # what is paid was paid on a page
     await store.add(
         tx,
         Effect(
-            object_id=said.id,
+            object_id=done.session_id,
             effect="paid",
             payment=done,
             amount_micros=done.amount_micros,
@@ -105,7 +115,39 @@ async def _paid(tx: Tx, payment: Payment, said: Checkout, source: Source) -> See
         subject_id=done.id,
         org_id=done.org_id,
     )
-    return Seen.DONE
+
+
+async def payment_accept(tx: Tx, actor: Actor, policy: PolicyReader, payment_id: PaymentId, *, reason: str) -> Payment:
+    """Credit what the provider took in the stead of what was asked for. Above the limit, two people have to."""
+    payment = await checkouts.payment_get(tx, payment_id, lock=True)
+    if payment.state is not S.FAILED_RECONCILE or not payment.taken_micros or payment.taken_session is None:
+        raise Conflict(Code.STATE_MOVE_REFUSED, f"The payment is {payment.state}: there is nothing to accept.")
+    cents_of(payment.taken_micros, payment.taken_currency)
+    assert actor.id is not None  # noqa: S101 # the pipeline admits only actors with an id here
+    limit = 0 if await adjustments.moved_the_limit(tx, actor.id) else policy.number(adjustments.LIMIT)
+    if payment.taken_micros > limit or payment.accept_by_id is not None:
+        if payment.accept_by_id is None:
+            who = (actor.email or actor.name, actor.id)
+            return await checkouts.payment_accept_proposed(tx, payment.id, who, reason)
+        if payment.accept_by_id == actor.id:
+            raise Denied(Code.ADJUSTMENT_OWN, "Somebody else has to accept it too.")
+        for user_id in (actor.id, payment.accept_by_id):
+            await adjustments.require_settled(tx, user_id)
+    posted = await ledger.post(
+        tx,
+        Posting(
+            kind=PostingKind.TOP_UP,
+            key=payment.taken_session,
+            org_id=payment.org_id,
+            legs=between(payment.taken_micros, AccountKind.CLEARING),
+            currency=payment.taken_currency,
+            subject_id=payment.id,
+            reason=reason,
+        ),
+    )
+    done = await checkouts.payment_accept(tx, payment.id, posted.transaction_id)
+    await _credited(tx, done, posted, Source.ANSWER)
+    return done
 
 
 async def _differs(tx: Tx, payment: Payment, said: Checkout) -> None:
@@ -115,6 +157,7 @@ async def _differs(tx: Tx, payment: Payment, said: Checkout) -> None:
     if S.FAILED_RECONCILE not in LIFE.table[payment.state].to:
         return
     moved = await checkouts.payment_move(tx, payment.id, to=S.FAILED_RECONCILE, failure=why)
+    await checkouts.payment_mismatch(tx, payment.id, said, taken)
     details = {"object_id": said.id, "taken_micros": taken, "taken_currency": said.currency}
     await note(
         tx,

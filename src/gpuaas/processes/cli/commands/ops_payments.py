@@ -6,6 +6,7 @@ from gpuaas.client import payments
 from gpuaas.contracts.http.payments import (
     DifferenceQuery,
     DifferenceView,
+    PaymentAccept,
     PaymentAdminQuery,
     PaymentState,
     PaymentView,
@@ -82,6 +83,21 @@ def refund_create(run: Run, *, payment: str, amount: str | None, reason: str, ye
     made = run.show(payments.refund_create(found, wanted), _REFUNDS)
     if made.state is RefundState.PROPOSED and not run.out.json:
         run.out.note(f"It waits for somebody else: gpuaas ops payments refunds approve {made.id} --reason …")
+
+
+@GROUP.command(
+    "accept",
+    Argument("payment", help="Its id, as in `gpuaas ops payments list --state failed_reconcile`."),
+    REASON,
+    YES,
+    summary="Credit what the provider took, where that is not what was asked for. A large amount needs two operators.",
+)
+def payment_accept(run: Run, *, payment: str, reason: str, yes: bool) -> None:
+    found = payment_id(payment)
+    run.confirm(f"Credit what the provider took for the payment {payment}?", yes=yes)
+    shown = run.show(payments.payment_accept(found, PaymentAccept(reason=reason)), _PAYMENTS)
+    if shown.state is PaymentState.FAILED_RECONCILE and not run.out.json:
+        run.out.note("It waits for somebody else to accept it too.")
 
 
 @GROUP.command(
