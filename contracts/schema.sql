@@ -939,6 +939,71 @@ CREATE FUNCTION public.month_of(at timestamp with time zone) RETURNS timestamp w
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (date_trunc('month'::text, (at AT TIME ZONE 'UTC'::text)) AT TIME ZONE 'UTC'::text);
 
+CREATE TABLE public.payments (
+    id uuid NOT NULL,
+    org_id uuid NOT NULL,
+    provider text NOT NULL,
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    state text DEFAULT 'created'::text NOT NULL,
+    state_since timestamp with time zone DEFAULT now() NOT NULL,
+    due_at timestamp with time zone,
+    asked_by text NOT NULL,
+    asked_by_id uuid NOT NULL,
+    asked_key text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    session_id text,
+    intent_id text,
+    url text DEFAULT ''::text NOT NULL,
+    refunded_micros bigint DEFAULT 0 NOT NULL,
+    disputed_micros bigint DEFAULT 0 NOT NULL,
+    dispute text DEFAULT ''::text NOT NULL,
+    failure text DEFAULT ''::text NOT NULL,
+    transaction_id uuid,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    paid_at timestamp with time zone,
+    taken_micros bigint,
+    taken_currency text DEFAULT ''::text NOT NULL,
+    taken_session text,
+    taken_intent text,
+    accept_by text DEFAULT ''::text NOT NULL,
+    accept_by_id uuid,
+    accept_reason text DEFAULT ''::text NOT NULL,
+    CONSTRAINT payments_accept_reason_check CHECK ((length(accept_reason) <= 500)),
+    CONSTRAINT payments_amount_micros_check CHECK (((amount_micros >= 1) AND (amount_micros <= '1000000000000000'::bigint))),
+    CONSTRAINT payments_check CHECK (((state = ANY (ARRAY['created'::text, 'open'::text])) = (due_at IS NOT NULL))),
+    CONSTRAINT payments_check1 CHECK (((state = ANY (ARRAY['succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text])) = (transaction_id IS NOT NULL))),
+    CONSTRAINT payments_check2 CHECK (((state <> 'open'::text) OR (session_id IS NOT NULL))),
+    CONSTRAINT payments_check3 CHECK (((refunded_micros >= 0) AND (refunded_micros <= amount_micros))),
+    CONSTRAINT payments_check4 CHECK (((disputed_micros >= 0) AND (disputed_micros <= amount_micros))),
+    CONSTRAINT payments_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+    CONSTRAINT payments_dispute_check CHECK ((dispute = ANY (ARRAY[''::text, 'opened'::text, 'won'::text, 'lost'::text]))),
+    CONSTRAINT payments_failure_check CHECK ((length(failure) <= 500)),
+    CONSTRAINT payments_intent_id_check CHECK (((length(intent_id) >= 1) AND (length(intent_id) <= 255))),
+    CONSTRAINT payments_provider_check CHECK (((length(provider) >= 1) AND (length(provider) <= 40))),
+    CONSTRAINT payments_session_id_check CHECK (((length(session_id) >= 1) AND (length(session_id) <= 255))),
+    CONSTRAINT payments_state_check CHECK ((state = ANY (ARRAY['created'::text, 'open'::text, 'succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text, 'failed'::text, 'expired'::text, 'failed_reconcile'::text]))),
+    CONSTRAINT payments_taken_currency_check CHECK ((length(taken_currency) <= 10)),
+    CONSTRAINT payments_taken_intent_check CHECK (((length(taken_intent) >= 1) AND (length(taken_intent) <= 255))),
+    CONSTRAINT payments_taken_micros_check CHECK (((taken_micros >= 0) AND (taken_micros <= '1000000000000000'::bigint))),
+    CONSTRAINT payments_taken_session_check CHECK (((length(taken_session) >= 1) AND (length(taken_session) <= 255))),
+    CONSTRAINT payments_url_check CHECK ((length(url) <= 4000))
+);
+
+ALTER TABLE ONLY public.payments FORCE ROW LEVEL SECURITY;
+
+COMMENT ON TABLE public.payments IS 'tenant: what an organisation pays in, from the wish to the money and back';
+
+CREATE FUNCTION public.payment_accept(accepted uuid, posted uuid) RETURNS SETOF public.payments
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+    UPDATE payments SET state = 'succeeded', state_since = now(), amount_micros = taken_micros, currency = taken_currency,
+        session_id = taken_session, intent_id = coalesce(taken_intent, intent_id), failure = '', transaction_id = posted,
+        paid_at = now()
+    WHERE id = accepted AND state = 'failed_reconcile' AND taken_micros > 0 RETURNING *
+$$;
+
 CREATE FUNCTION public.policy_overrides_changed() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'public', 'pg_temp'
@@ -2382,49 +2447,6 @@ ALTER TABLE ONLY public.payment_refunds FORCE ROW LEVEL SECURITY;
 
 COMMENT ON TABLE public.payment_refunds IS 'tenant: money of payments that goes back, who asked for it and who agreed';
 
-CREATE TABLE public.payments (
-    id uuid NOT NULL,
-    org_id uuid NOT NULL,
-    provider text NOT NULL,
-    currency text NOT NULL,
-    amount_micros bigint NOT NULL,
-    state text DEFAULT 'created'::text NOT NULL,
-    state_since timestamp with time zone DEFAULT now() NOT NULL,
-    due_at timestamp with time zone,
-    asked_by text NOT NULL,
-    asked_by_id uuid NOT NULL,
-    asked_key text NOT NULL,
-    expires_at timestamp with time zone NOT NULL,
-    session_id text,
-    intent_id text,
-    url text DEFAULT ''::text NOT NULL,
-    refunded_micros bigint DEFAULT 0 NOT NULL,
-    disputed_micros bigint DEFAULT 0 NOT NULL,
-    dispute text DEFAULT ''::text NOT NULL,
-    failure text DEFAULT ''::text NOT NULL,
-    transaction_id uuid,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    paid_at timestamp with time zone,
-    CONSTRAINT payments_amount_micros_check CHECK (((amount_micros >= 1) AND (amount_micros <= '1000000000000000'::bigint))),
-    CONSTRAINT payments_check CHECK (((state = ANY (ARRAY['created'::text, 'open'::text])) = (due_at IS NOT NULL))),
-    CONSTRAINT payments_check1 CHECK (((state = ANY (ARRAY['succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text])) = (transaction_id IS NOT NULL))),
-    CONSTRAINT payments_check2 CHECK (((state <> 'open'::text) OR (session_id IS NOT NULL))),
-    CONSTRAINT payments_check3 CHECK (((refunded_micros >= 0) AND (refunded_micros <= amount_micros))),
-    CONSTRAINT payments_check4 CHECK (((disputed_micros >= 0) AND (disputed_micros <= amount_micros))),
-    CONSTRAINT payments_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
-    CONSTRAINT payments_dispute_check CHECK ((dispute = ANY (ARRAY[''::text, 'opened'::text, 'won'::text, 'lost'::text]))),
-    CONSTRAINT payments_failure_check CHECK ((length(failure) <= 500)),
-    CONSTRAINT payments_intent_id_check CHECK (((length(intent_id) >= 1) AND (length(intent_id) <= 255))),
-    CONSTRAINT payments_provider_check CHECK (((length(provider) >= 1) AND (length(provider) <= 40))),
-    CONSTRAINT payments_session_id_check CHECK (((length(session_id) >= 1) AND (length(session_id) <= 255))),
-    CONSTRAINT payments_state_check CHECK ((state = ANY (ARRAY['created'::text, 'open'::text, 'succeeded'::text, 'partially_refunded'::text, 'refunded'::text, 'disputed'::text, 'failed'::text, 'expired'::text, 'failed_reconcile'::text]))),
-    CONSTRAINT payments_url_check CHECK ((length(url) <= 4000))
-);
-
-ALTER TABLE ONLY public.payments FORCE ROW LEVEL SECURITY;
-
-COMMENT ON TABLE public.payments IS 'tenant: what an organisation pays in, from the wish to the money and back';
-
 CREATE TABLE public.webhook_events (
     id uuid NOT NULL,
     event_id text NOT NULL,
@@ -3674,7 +3696,14 @@ CREATE VIEW public.proof_payments WITH (security_invoker='true') AS
             payments.failure,
             payments.transaction_id,
             payments.created_at,
-            payments.paid_at
+            payments.paid_at,
+            payments.taken_micros,
+            payments.taken_currency,
+            payments.taken_session,
+            payments.taken_intent,
+            payments.accept_by,
+            payments.accept_by_id,
+            payments.accept_reason
            FROM public.payments
           WHERE (payments.transaction_id IS NOT NULL)) p
      FULL JOIN ( SELECT t_1.id,
@@ -5055,6 +5084,50 @@ GRANT ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time z
 
 REVOKE ALL ON FUNCTION public.meter_stand(known public.meters) FROM PUBLIC;
 
+GRANT SELECT,INSERT ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(state) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(state_since) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(due_at) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(session_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(intent_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(url) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(refunded_micros) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(disputed_micros) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(dispute) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(failure) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(transaction_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(paid_at) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(taken_micros) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(taken_currency) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(taken_session) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(taken_intent) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(accept_by) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(accept_by_id) ON TABLE public.payments TO gpuaas_app;
+
+GRANT UPDATE(accept_reason) ON TABLE public.payments TO gpuaas_app;
+
+REVOKE ALL ON FUNCTION public.payment_accept(accepted uuid, posted uuid) FROM PUBLIC;
+
+GRANT ALL ON FUNCTION public.payment_accept(accepted uuid, posted uuid) TO gpuaas_app;
+
 REVOKE ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) FROM PUBLIC;
 
 GRANT ALL ON FUNCTION public.prune_metric_days(before timestamp with time zone) TO gpuaas_app;
@@ -5338,32 +5411,6 @@ GRANT UPDATE(hold_id) ON TABLE public.payment_refunds TO gpuaas_app;
 GRANT UPDATE(provider_refund_id) ON TABLE public.payment_refunds TO gpuaas_app;
 
 GRANT UPDATE(transaction_id) ON TABLE public.payment_refunds TO gpuaas_app;
-
-GRANT SELECT,INSERT ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(state) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(state_since) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(due_at) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(session_id) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(intent_id) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(url) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(refunded_micros) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(disputed_micros) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(dispute) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(failure) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(transaction_id) ON TABLE public.payments TO gpuaas_app;
-
-GRANT UPDATE(paid_at) ON TABLE public.payments TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.webhook_events TO gpuaas_app;
 
