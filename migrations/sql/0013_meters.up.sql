@@ -350,6 +350,24 @@ REVOKE ALL ON FUNCTION meter_enter, meter_stand, meter_open, meter_close, meter_
     usage_id, usage_post, usage_accrue, usage_settle FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_pause_later, meter_resume, usage_accrue, usage_settle TO :app;
 
+-- An organisation with money, debts or something still to be charged stays: nobody could be paid, nor pay, afterwards.
+CREATE FUNCTION org_stays() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public, pg_temp AS $$
+BEGIN
+    PERFORM ledger_enter(NEW.id);
+    IF EXISTS (SELECT FROM ledger_accounts a WHERE a.org_id = NEW.id AND a.kind = 'tenant'
+               AND coalesce((ledger_head(a.id)).balance_micros, 0) <> 0)
+       OR EXISTS (SELECT FROM meters m WHERE m.org_id = NEW.id AND m.settled_at IS NULL)
+    THEN
+        RAISE EXCEPTION 'the organisation has money, or owes some'
+            USING ERRCODE = 'restrict_violation', CONSTRAINT = 'orgs_without_money';
+    END IF;
+    RETURN NEW;
+END $$;
+REVOKE ALL ON FUNCTION org_stays FROM PUBLIC;
+CREATE TRIGGER orgs_stay BEFORE UPDATE OF deleted_at ON orgs
+    FOR EACH ROW WHEN (OLD.deleted_at IS NULL AND NEW.deleted_at IS NOT NULL) EXECUTE FUNCTION org_stays();
+
 -- What must always hold -----------------------------------------------------------------------------------------------
 CREATE VIEW invariant_07_billed_is_usable WITH (security_invoker = true) AS
 SELECT 'meter ' || m.id AS subject, 'billed ' || m.billed_seconds || ' seconds and ' || m.billed_micros

@@ -39,6 +39,7 @@ class Code(StrEnum):
     ORG_NAME_TAKEN = "org_name_taken"
     ORG_IS_PERSONAL = "org_is_personal"
     ORG_NOT_EMPTY = "org_not_empty"
+    ORG_HAS_MONEY = "org_has_money"
     ORG_LIMIT = "org_limit"
     PROJECT_MISSING = "project_missing"
     PROJECT_NAME_TAKEN = "project_name_taken"
@@ -202,6 +203,10 @@ CATALOGUE: dict[Code, tuple[type[kind.Fault], str]] = {
     C.ORG_MISSING: (kind.Missing, "There is no such organisation, or you are not in it."),
     C.ORG_NAME_TAKEN: (kind.Conflict, "An organisation of this name exists. Choose another name."),
     C.ORG_IS_PERSONAL: (kind.Conflict, "A personal organisation has one member and stays. Create another one."),
+    C.ORG_HAS_MONEY: (
+        kind.Conflict,
+        "The organisation has money, owes some, or is still to be charged. Have its operator settle that first.",
+    ),
     C.ORG_NOT_EMPTY: (kind.Conflict, "The organisation still has projects. Delete them first."),
     C.ORG_LIMIT: (kind.Conflict, "You own as many organisations as allowed. Delete one first."),
     C.PROJECT_MISSING: (kind.Missing, "There is no such project, or you are not in its organisation."),

@@ -75,10 +75,10 @@ async def org_update(cx: OrgContext, wanted: OrgUpdate) -> OrgView:
     lane=Lane.DEFAULT,
     audit="org.delete",
     tag="orgs",
-    errors=(Code.ORG_IS_PERSONAL, Code.ORG_NOT_EMPTY),
+    errors=(Code.ORG_IS_PERSONAL, Code.ORG_NOT_EMPTY, Code.ORG_HAS_MONEY),
 )
 async def org_delete(cx: OrgContext) -> Done:
-    """Delete an organisation that has no projects left.
+    """Delete an organisation that has no projects left, and whose balance is zero.
 
     Its members, invitations and service accounts lose access at once; the audit log stays. A personal organisation
     cannot be deleted."""

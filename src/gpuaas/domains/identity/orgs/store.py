@@ -9,6 +9,7 @@ from gpuaas.kit.errors import Missing
 from gpuaas.kit.ids import OrgId, UserId
 
 _NAMES = {"orgs_one_name": Code.ORG_NAME_TAKEN}
+_STAYS = {"orgs_without_money": Code.ORG_HAS_MONEY}
 
 MINE = """
 SELECT o.*, m.role FROM org_members m JOIN orgs o ON o.id = m.org_id
@@ -89,7 +90,8 @@ async def has_projects(tx: Tx, org_id: OrgId) -> bool:
 
 
 async def delete(tx: Tx, org_id: OrgId) -> None:
-    await tx.run(DELETE, org_id)
+    with conflicts(_STAYS):
+        await tx.run(DELETE, org_id)
 
 
 def _found(row: Row | None) -> Org:
