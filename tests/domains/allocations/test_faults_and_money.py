@@ -292,6 +292,19 @@ async def test_the_rule_for_faults_is_a_policy_and_never_gives_more_than_it_cost
     await ground.run()
 
 
+async def test_many_faults_together_give_no_more_than_it_cost(ground: Ground, superuser: Any) -> None:
+    [machine] = ground.machines
+    made = await ground.active(4)
+    await backdated(superuser, made.id, 300)
+    for serial in machine.leases.all[made.id]:
+        found(await machine.fault(serial, code="XID 79"), 200)
+        await ground.fleet.react()
+    given = [one.amount_micros for one in await entries(ground, made.id) if one.kind == "credit"]
+    assert 0 < sum(given) <= (await cost(ground, made.id)).micros
+    await ground.release(made.id)
+    await ground.run()
+
+
 NOW = datetime.fromisoformat("2026-03-01T12:00:00+00:00")
 BEAT = timedelta(seconds=5)
 

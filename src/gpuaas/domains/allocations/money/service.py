@@ -39,6 +39,7 @@ from gpuaas.ports.policy import PolicyReader
 MARGIN = timedelta(days=7)
 """A deposit outlives the lease by so much: it is given back by the release, not by the calendar."""
 MAX_CREDITS = 20
+MAX_PAGE = 200
 MAX_CERTIFICATES = 100
 LOST = "node "
 """How the reason begins when the clock was stopped for a node that was lost."""
@@ -258,14 +259,16 @@ async def _counted(tx: Tx, allocation: Allocation, since: datetime) -> int:
 
 
 async def fault_credit(tx: Tx, policy: PolicyReader, allocation: Allocation, fault_id: UUID, reason: str) -> None:
-    """The rule for hardware faults: so many minutes of its price for what was lost with it, at most what it has cost;
-    once for each fault and allocation."""
+    """The rule for hardware faults: so many minutes of its price for what was lost with it, once for each fault and
+    allocation; all of them together at most what it has cost: who can bring GPUs to fail earns nothing by it."""
     key = f"fault:{fault_id}:{allocation.id}"
     minutes = policy.number("billing.fault_credit_minutes", allocation.org_id)
     cost = await meters.meter_cost(tx, allocation.id)
     if cost is None or await ledger.posting_find(tx, PostingKind.CREDIT, key) is not None:
         return
-    amount = min(deposit_micros(cost.micros_per_hour, minutes), cost.micros)
+    amount = deposit_micros(cost.micros_per_hour, minutes)
+    if amount > 0:
+        amount = min(amount, cost.micros - await _credited(tx, allocation, cost.currency))
     if amount <= 0:
         return
     await ledger.post(
@@ -294,6 +297,15 @@ async def fault_credit(tx: Tx, policy: PolicyReader, allocation: Allocation, fau
         subject_id=allocation.id,
         org_id=allocation.org_id,
     )
+
+
+async def _credited(tx: Tx, allocation: Allocation, currency: str) -> int:
+    """All that was credited for it."""
+    wanted = Wanted(org_id=allocation.org_id, currency=currency, kind=PostingKind.CREDIT, subject_id=allocation.id)
+    total, before = 0, _LAST
+    while found := await ledger.entry_list(tx, wanted, before=before, limit=MAX_PAGE):
+        total, before = total + sum(entry.amount_micros for entry in found), found[-1].id
+    return total
 
 
 # as people see it ----------------------------------------------------------------------------------------------------
