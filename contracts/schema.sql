@@ -939,6 +939,23 @@ CREATE FUNCTION public.month_of(at timestamp with time zone) RETURNS timestamp w
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (date_trunc('month'::text, (at AT TIME ZONE 'UTC'::text)) AT TIME ZONE 'UTC'::text);
 
+CREATE FUNCTION public.org_stays() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'public', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM ledger_enter(NEW.id);
+    IF EXISTS (SELECT FROM ledger_accounts a WHERE a.org_id = NEW.id AND a.kind = 'tenant'
+               AND coalesce((ledger_head(a.id)).balance_micros, 0) <> 0)
+       OR EXISTS (SELECT FROM meters m WHERE m.org_id = NEW.id AND m.settled_at IS NULL)
+    THEN
+        RAISE EXCEPTION 'the organisation has money, or owes some'
+            USING ERRCODE = 'restrict_violation', CONSTRAINT = 'orgs_without_money';
+    END IF;
+    RETURN NEW;
+
+END $$;
+
 CREATE TABLE public.payments (
     id uuid NOT NULL,
     org_id uuid NOT NULL,
@@ -4483,6 +4500,8 @@ CREATE TRIGGER ledger_transactions_keep BEFORE DELETE OR UPDATE ON public.ledger
 
 CREATE TRIGGER ledger_transactions_keep_all BEFORE TRUNCATE ON public.ledger_transactions FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
 
+CREATE TRIGGER orgs_stay BEFORE UPDATE OF deleted_at ON public.orgs FOR EACH ROW WHEN (((old.deleted_at IS NULL) AND (new.deleted_at IS NOT NULL))) EXECUTE FUNCTION public.org_stays();
+
 CREATE TRIGGER payment_effects_keep BEFORE DELETE OR UPDATE ON public.payment_effects FOR EACH ROW EXECUTE FUNCTION public.refuse_change();
 
 CREATE TRIGGER payment_effects_keep_all BEFORE TRUNCATE ON public.payment_effects FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_change();
@@ -5083,6 +5102,8 @@ REVOKE ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time 
 GRANT ALL ON FUNCTION public.meter_resume(subject uuid, at timestamp with time zone, because text) TO gpuaas_app;
 
 REVOKE ALL ON FUNCTION public.meter_stand(known public.meters) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION public.org_stays() FROM PUBLIC;
 
 GRANT SELECT,INSERT ON TABLE public.payments TO gpuaas_app;
 
