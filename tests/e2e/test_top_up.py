@@ -152,11 +152,14 @@ async def test_a_forged_notice_of_a_payment_is_refused(till: Till) -> None:
 
 
 async def test_the_portal_lists_what_was_paid(till: Till) -> None:
+    payment = await till.top_up("33.33")
+    await till.press(payment["url"], "pay")
+    await till.state(payment, "succeeded")
     found = (await till.terminal.run("billing", "portal", "--output", "json")).json
     async with httpx.AsyncClient() as browser:
         page = await browser.get(found["url"])
     assert page.status_code == 200
-    assert "50.00 USD" in page.text
+    assert "33.33 USD" in page.text
     assert "no money moves" in page.text
 
 
