@@ -57,9 +57,9 @@ class PostOffice:
             await self.heard(event_id)
         return event_id
 
-    async def heard(self, event_id: UUID) -> None:
+    async def heard(self, event_id: UUID, by: str = REACTION) -> None:
         load_handlers()
-        reaction = HANDLERS.reaction(REACTION)
+        reaction = HANDLERS.reaction(by)
         assert reaction is not None
         await event_handle(self.db, reaction, event_id, self.org_id, self.parts())
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from gpuaas.contracts.events.allocations import AllocationIdle
+from gpuaas.contracts.events.allocations import AllocationDegraded, AllocationIdle
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.notifications.links.tokens import LinkSigner
 from gpuaas.infra.postgres.database import Database
@@ -224,3 +224,13 @@ async def test_whoever_asked_for_an_allocation_is_mailed_and_the_owner_reads_it(
     for who in (there.owner, there.member):
         assert str(idle.id) in {one["subject_id"] for one in await there.inbox(who)}
     found(await city.ask(there.owner, "DELETE", f"/orgs/{ground.org_id}/members/{there.member.id}"), 200)
+
+
+async def test_what_comes_and_goes_by_the_minute_is_mailed_once_an_hour_and_told_each_time(
+    there: PostOffice, idle: Allocation, superuser: Any
+):
+    sick = AllocationDegraded(allocation_id=idle.id, project_id=idle.project_id, reason="node n7 is lost")
+    told = [await there.tell(sick, subject_id=idle.id) for _ in range(3)]
+    assert [bool(await there.emails(event_id)) for event_id in told] == [True, False, False]
+    kinds = [one["kind"] for one in await there.inbox(there.owner) if one["subject_id"] == str(idle.id)]
+    assert kinds.count("allocation.degraded") == 3

@@ -241,3 +241,19 @@ async def test_a_thousand_people_are_told_in_one_go_and_mailed_over_few_connecti
     assert {row["state"] for row in await office.emails(event_id)} == {"sent"}
     assert len({to for to, _ in office.box.taken}) == len(office.box.taken) == 1002
     assert office.box.most_talking <= service.LANES
+
+
+async def test_mail_that_still_waits_does_not_reach_who_has_left_the_organisation(office: PostOffice):
+    event_id = await office.tell(standing())
+    await office.send(f"smtp://127.0.0.1:{free_port()}")
+    found(await office.city.ask(office.owner, "DELETE", f"/orgs/{office.org_id}/members/{office.billing.id}"), 200)
+    async with office.db.read(EVERYTHING) as tx:
+        [row] = await tx.rows(
+            "SELECT id FROM outbox WHERE name = 'member.removed' AND subject_id = $1", office.billing.id
+        )
+    await office.heard(row["id"], "notifications.left")
+    await now_due(office)
+    await office.send()
+    states = {row["to_address"]: row["state"] for row in await office.emails(event_id)}
+    assert states == {office.owner.email: "sent", office.billing.email: "failed"}
+    assert office.box.to(office.billing.email) == []

@@ -74,6 +74,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     mandatory: bool = False
     offer: Offer | None = None
     when: Callable[[Any, Facts], bool] = lambda event, facts: True
+    flaps: bool = False
+    """It may come and go by the minute, and one email an hour about one thing is enough."""
 
 
 AUDIENCE_ROLES: dict[Audience, tuple[Role, ...]] = {
@@ -258,6 +260,7 @@ _ALL = (
         AllocationDegraded,
         Severity.WARNING,
         allocations.degraded,
+        flaps=True,
     ),
     _allocation(
         "allocation.restored",

@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 from gpuaas.contracts.events.base import Envelope, Event
+from gpuaas.contracts.events.platform import MemberRemoved
 from gpuaas.domains.notifications import service
 from gpuaas.domains.notifications.catalogue import EVENTS
+from gpuaas.domains.notifications.mail import service as mail
 from gpuaas.infra.events import reaction, timer
 from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import PLATFORM, Sight, Tx
@@ -22,6 +24,14 @@ PRUNED = 1_000
 async def notify(tx: Tx, event: Event, envelope: Envelope, parts: Parts) -> None:
     fresh = clock.now() - envelope.occurred_at < NEWS
     await service.notify(tx, _policy(parts), event, envelope, fresh=fresh)
+
+
+@reaction("notifications.left", to=MemberRemoved)
+async def left(tx: Tx, event: MemberRemoved, envelope: Envelope) -> None:
+    """Who has left an organisation gets no mail about it that still waits."""
+    if envelope.org_id is not None and event.project_id is None:
+        await tx.enter_platform()
+        await mail.emails_left(tx, envelope.org_id, event.user_id)
 
 
 @timer("notifications.retention", every_seconds=3600, deadline_seconds=300)

@@ -4,6 +4,7 @@ Always holds: everybody an event is for is told once, in the event's one transac
 links made; who reads, reads his own."""
 
 from contextlib import suppress
+from datetime import timedelta
 from uuid import UUID
 
 import msgspec
@@ -27,13 +28,15 @@ from gpuaas.domains.notifications.plain import plain
 from gpuaas.domains.notifications.preferences import service as preferences
 from gpuaas.domains.notifications.words import Facts, Words
 from gpuaas.infra.postgres.tx import Tx
+from gpuaas.kit import clock
 from gpuaas.kit.errors import Missing
-from gpuaas.kit.ids import LinkId, NotificationId, OrgId, ProjectId, new_id
+from gpuaas.kit.ids import LinkId, NotificationId, OrgId, ProjectId, floor_id, new_id
 from gpuaas.ports.policy import PolicyReader
 
 MUTE = "notifications.mute"
 MOST_TOLD = 10_000
 COUNTED = 1_000
+QUIET = timedelta(hours=1)
 _SYSTEM = system("notifications")
 
 notification_list = store.list_of
@@ -70,6 +73,9 @@ async def notify(tx: Tx, policy: PolicyReader, event: Event, envelope: Envelope,
         return
     wanted = await preferences.wanted_of(tx, kind, [one.id for one in people])
     by_email = mailed(kind, people, wanted, facts.asked_by_id) if fresh else frozenset()
+    if kind.flaps and by_email:
+        since = floor_id(clock.now() - QUIET)
+        by_email -= await store.mailed_since(tx, list(by_email), since, kind, envelope.subject_id)
     words = kind.says(event, facts)
     told = [_told(kind, words, one, by_email=one.id in by_email) for one in people]
     made = _links(kind, told, detail=plain(getattr(event, "currency", ""), 3))

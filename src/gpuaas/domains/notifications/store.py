@@ -28,6 +28,10 @@ SELECT m.id, told.user_id, $1, told.id, $3, m.to_address, m.content,
 FROM told JOIN unnest($11::uuid[], $12::uuid[], $13::text[], $14::jsonb[], $15::text[])
     AS m (id, notification_id, to_address, content, unusable) ON m.notification_id = told.id
 """
+MAILED_SINCE = """
+SELECT DISTINCT n.user_id FROM notifications n JOIN emails e ON e.notification_id = n.id
+WHERE n.user_id = ANY($1) AND n.id > $2 AND n.kind = $3 AND n.subject_id = $4 AND e.state <> 'failed'
+"""
 LIST = """
 SELECT * FROM notifications WHERE user_id = $1 AND id < $2 AND (NOT $3 OR read_at IS NULL)
     AND ($4::text IS NULL OR kind = $4)
@@ -42,6 +46,11 @@ PRUNE = """
 DELETE FROM notifications WHERE id IN (
     SELECT id FROM notifications WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)
 """
+
+
+async def mailed_since(tx: Tx, users: Sequence[UUID], since: UUID, kind: Kind, subject_id: UUID | None) -> set[UUID]:
+    """Who of these was mailed of this thing in this kind, since an id of that time."""
+    return {row["user_id"] for row in await tx.rows(MAILED_SINCE, list(users), since, kind.name, subject_id)}
 
 
 async def tell(tx: Tx, kind: Kind, words: Words, envelope: Envelope, told: Sequence[Told]) -> None:

@@ -35,6 +35,7 @@ email_list = store.list_all
 email_retry = store.retry
 emails_waiting = store.waiting
 emails_prune = store.prune
+emails_left = store.left
 
 
 async def emails_follow(db: Database, server: MailServer, render: Render) -> None:

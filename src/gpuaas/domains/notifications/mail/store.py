@@ -39,6 +39,12 @@ UPDATE emails SET state = 'failed', state_since = now(), due_at = NULL, lease_un
     last_error = left(concat_ws(': ', 'not sent in time', nullif(last_error, '')), 500)
 WHERE state = ANY($1) AND due_at <= now() AND (lease_until IS NULL OR lease_until < now())
 """
+# What waits for somebody who has left is not his any more.
+LEFT = """
+UPDATE emails SET state = 'failed', state_since = now(), due_at = NULL, lease_until = NULL,
+    last_error = 'he is not in the organisation any more'
+WHERE user_id = $1 AND org_id = $2 AND state = ANY($3) AND due_at IS NOT NULL
+"""
 # What waits has a deadline, and an index: mail that ended long ago is not looked at each time.
 PARK = """
 UPDATE emails SET state = 'not_configured', state_since = now(), lease_until = NULL
@@ -88,6 +94,10 @@ async def postpone(tx: Tx, email: Email, wait: timedelta, reason: str) -> bool:
 
 async def expire(tx: Tx) -> int:
     return await tx.run(EXPIRE, LIFE.sources(S.FAILED))
+
+
+async def left(tx: Tx, org_id: UUID, user_id: UUID) -> int:
+    return await tx.run(LEFT, user_id, org_id, LIFE.sources(S.FAILED))
 
 
 async def park(tx: Tx) -> int:
