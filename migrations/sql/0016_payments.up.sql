@@ -130,6 +130,16 @@ CREATE TABLE payment_statements (
 );
 COMMENT ON TABLE payment_statements IS 'platform: what the payment provider says it took (above zero) and gave back (below)';
 
+CREATE INDEX payment_statements_seen ON payment_statements (seen_at);
+
+-- What statements that are not kept any more came to: the provider's side stays whole.
+CREATE TABLE payment_statement_sums (
+    currency      text PRIMARY KEY,
+    amount_micros bigint NOT NULL,
+    objects       bigint NOT NULL CHECK (objects > 0)
+);
+COMMENT ON TABLE payment_statement_sums IS 'platform: by currency, the sum of what the provider said so long ago that it is not kept';
+
 CREATE TABLE payment_differences (
     id            uuid PRIMARY KEY,
     kind          text NOT NULL CHECK (kind IN ('amount', 'not_ours', 'not_there', 'stuck')),
@@ -172,7 +182,9 @@ CREATE POLICY payments_own ON payments USING (visible_org(org_id)) WITH CHECK (v
 CREATE POLICY payment_refunds_own ON payment_refunds USING (visible_org(org_id)) WITH CHECK (visible_org(org_id));
 CREATE POLICY payment_effects_own ON payment_effects USING (visible_org(org_id)) WITH CHECK (visible_org(org_id));
 GRANT SELECT, INSERT ON payment_customers, payments, payment_refunds, payment_effects, webhook_events,
-    payment_statements, payment_differences, payment_reconciliations TO :app;
+    payment_statements, payment_statement_sums, payment_differences, payment_reconciliations TO :app;
+GRANT DELETE ON webhook_events, payment_statements, payment_reconciliations TO :app;
+GRANT UPDATE (amount_micros, objects) ON payment_statement_sums TO :app;
 GRANT UPDATE (state, state_since, due_at, session_id, intent_id, url, refunded_micros, disputed_micros, dispute, failure,
               transaction_id, paid_at, taken_micros, taken_currency, taken_session, taken_intent, accept_by, accept_by_id,
               accept_reason) ON payments TO :app;
@@ -202,7 +214,10 @@ GRANT EXECUTE ON FUNCTION payment_accept TO :app;
 CREATE VIEW payment_sides WITH (security_invoker = true) AS
 WITH last AS (SELECT max(began_at) AS at FROM payment_reconciliations),
 theirs AS (
-    SELECT currency, sum(amount_micros) AS micros FROM payment_statements GROUP BY currency
+    SELECT currency, sum(amount_micros) AS micros
+    FROM (SELECT currency, amount_micros FROM payment_statements
+          UNION ALL SELECT currency, amount_micros FROM payment_statement_sums) AS said
+    GROUP BY currency
 ), ours AS (
     SELECT e.currency, -sum(n.amount_micros) AS micros
     FROM payment_effects e

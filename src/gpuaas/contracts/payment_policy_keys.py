@@ -1,4 +1,5 @@
-"""The policy keys of payments: how much one may be, and how long its page stays open."""
+"""The policy keys of payments: how much one may be, how long its page stays open, and how long
+what the provider said is kept."""
 
 from gpuaas.contracts.policy_key import PolicyKey, Stricter, by_platform, number, of_platform
 
@@ -33,6 +34,26 @@ PAYMENT_KEYS: tuple[PolicyKey, ...] = (
             "minutes",
             Stricter.LOWER,
             "How long somebody has to pay; then the page is closed, and the payment has expired.",
+        )
+    ),
+    of_platform(
+        number(
+            "retention.webhook_days",
+            90,
+            (30, 3_650),
+            "days",
+            Stricter.HIGHER,
+            "How long notices of the payment provider are kept after they were acted on, and reports of comparisons.",
+        )
+    ),
+    of_platform(
+        number(
+            "retention.payment_statement_days",
+            400,
+            (30, 3_650),
+            "days",
+            Stricter.HIGHER,
+            "How long what the provider's lists said is kept object by object; then only its sum is.",
         )
     ),
 )

@@ -307,6 +307,30 @@ async def test_what_was_issued_stays(issued, database, table, trick):
         await connection.close()
 
 
+async def test_books_that_do_not_agree_keep_nobody_else_waiting_for_an_invoice(issued, city, yard, superuser):
+    made = []
+    for _ in range(2):
+        owner = await city.person()
+        org_id = await city.org(owner)
+        project = await city.made(owner, f"/orgs/{org_id}/projects", {"name": "p", "title": "P"})
+        made.append(Customer(city, yard, owner, Tenant(OrgId(UUID(org_id)), ProjectId(UUID(project["id"])))))
+    for one in made:
+        await a_busy_month(one)
+        await move_back(superuser, one.who.org_id, timedelta(days=datetime.now(UTC).day + 3))
+    async with city.db.read(Sight(PLATFORM)) as tx:
+        first = (await store.due(tx, limit=1))[0].org_id
+    alter = (
+        "UPDATE usage SET micros = micros + $2 "
+        "WHERE id = (SELECT id FROM usage WHERE org_id = $1 AND micros > 0 ORDER BY id LIMIT 1)"
+    )
+    for by, issued_now in ((1, 1), (-1, 1)):
+        async with superuser.transaction():
+            await superuser.execute("SET LOCAL session_replication_role = replica")
+            await superuser.execute(alter, first, by)
+        assert await service.invoices_issue(city.db, SELLER) == issued_now
+    assert [len([await invoice_of(one)]) for one in made] == [1, 1]
+
+
 async def test_an_invoice_that_fails_gives_its_number_back(issued, superuser):
     one = issued[2]
     async with one.city.db.read(Sight(PLATFORM)) as tx:

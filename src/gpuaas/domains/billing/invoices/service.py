@@ -34,6 +34,10 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 invoice_list = store.newest
 
 
+class BooksDisagree(RuntimeError):
+    """There is no paper: it would say what the ledger does not."""
+
+
 def wanted_of(org_id: OrgId, currency: str, from_at: datetime | None, to_at: datetime | None) -> Wanted:
     now = clock.now()
     since, until = ends_of(from_at, to_at, now=now)
@@ -83,10 +87,17 @@ async def invoice_file(db: Database, objects: Objects, org_id: OrgId, invoice_id
 
 
 async def invoices_issue(db: Database, seller: Seller, *, batch: int = BATCH) -> int:
-    """One for each month that is over and has none. Each in a transaction of its own: what dies leaves whole ones."""
+    """One for each month that is over and has none. Each in a transaction of its own: what dies leaves whole ones, and
+    an organisation whose books do not agree waits alone."""
     async with db.read(Sight(PLATFORM)) as tx:
         due = await store.due(tx, limit=batch)
-    return sum([await _issue(db, one, seller) for one in due])
+    issued = 0
+    for one in due:
+        try:
+            issued += await _issue(db, one, seller)
+        except BooksDisagree as error:
+            log.get_logger().error("an invoice is not made", org=str(one.org_id), month=str(one.month), why=str(error))
+    return issued
 
 
 async def _issue(db: Database, due: Due, seller: Seller) -> bool:
@@ -131,7 +142,7 @@ async def _statement(tx: Tx, wanted: Wanted) -> StatementView:
     closing = await ledger.balance_before(tx, wanted.org_id, currency=wanted.currency, at=wanted.to_at)
     name, title = await store.org_names(tx, wanted.org_id)
     if opening + sum(msgspec.structs.astuple(sums)) != closing or sum(one.micros for one in usage) != -sums.used_micros:
-        raise RuntimeError(f"the ledger does not agree with itself about {wanted}: see gpuaas ops books verify")
+        raise BooksDisagree(f"the ledger does not agree with itself about {wanted}: see gpuaas ops books verify")
     return StatementView(
         org_id=wanted.org_id,
         org_name=name,

@@ -38,6 +38,8 @@ SHOWN = 20
 
 difference_list = store.list_all
 difference_count = store.open_count
+statements_prune = store.prune
+reports_prune = store.prune_reports
 Said = Checkout | Refunding | Dispute
 
 

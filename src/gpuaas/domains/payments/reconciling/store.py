@@ -1,7 +1,7 @@
 """SQL of comparisons with the provider."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from gpuaas.domains.payments.reconciling.models import Difference, Found, Report, Sides, Statement
@@ -37,6 +37,28 @@ NOT_THERE = """
 SELECT e.object_id, e.payment_id, e.currency, e.amount_micros FROM payment_effects e
 WHERE e.effect IN ('paid', 'refunded') AND e.at >= $1 AND e.at < $2
   AND NOT EXISTS (SELECT FROM payment_statements s WHERE s.object_id = e.object_id) LIMIT $3
+"""
+# As old as that when the provider was last asked: its lists begin later by then, so none of it is ever listed again.
+PRUNE = """
+WITH last AS (SELECT max(began_at) AS at FROM payment_reconciliations), gone AS (
+    DELETE FROM payment_statements WHERE object_id IN (
+        SELECT s.object_id FROM payment_statements s
+        WHERE s.seen_at < (SELECT at FROM last) - $1::interval
+          AND NOT EXISTS (SELECT FROM payment_differences d WHERE d.object_id = s.object_id AND d.settled_at IS NULL)
+        ORDER BY s.seen_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+    RETURNING currency, amount_micros
+), kept AS (
+    INSERT INTO payment_statement_sums AS k (currency, amount_micros, objects)
+    SELECT currency, sum(amount_micros)::bigint, count(*) FROM gone GROUP BY currency
+    ON CONFLICT (currency) DO UPDATE SET amount_micros = k.amount_micros + excluded.amount_micros,
+        objects = k.objects + excluded.objects
+)
+SELECT count(*) FROM gone
+"""
+PRUNE_REPORTS = """
+DELETE FROM payment_reconciliations WHERE id IN (
+    SELECT id FROM payment_reconciliations
+    WHERE began_at < now() - $1::interval AND began_at < (SELECT max(began_at) FROM payment_reconciliations) LIMIT $2)
 """
 OPEN = "SELECT count(*) FROM payment_differences WHERE settled_at IS NULL"
 
@@ -104,3 +126,13 @@ async def not_there(tx: Tx, *, since: datetime, until: datetime, limit: int) -> 
 
 async def open_count(tx: Tx) -> int:
     return int(await tx.value(OPEN))
+
+
+async def prune(tx: Tx, *, older: timedelta, limit: int) -> int:
+    """Statements; their sum is kept."""
+    return int(await tx.value(PRUNE, older, limit))
+
+
+async def prune_reports(tx: Tx, *, older: timedelta, limit: int) -> int:
+    """Never the last one: the next comparison begins there."""
+    return await tx.run(PRUNE_REPORTS, older, limit)

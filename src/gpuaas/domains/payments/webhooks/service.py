@@ -20,6 +20,7 @@ WAKE_BATCH = 200
 _OPEN = frozenset({S.STORED, S.WAITING})
 
 webhooks_expire = store.expire
+webhooks_prune = store.prune
 
 
 async def webhook_store(tx: Tx, notice: Notice, body: bytes) -> bool:

@@ -24,6 +24,11 @@ UPDATE webhook_events SET state = 'ignored', state_since = now(), due_at = NULL,
 WHERE state = ANY($1) AND due_at <= now()
 """
 
+PRUNE = """
+DELETE FROM webhook_events WHERE id IN (
+    SELECT id FROM webhook_events WHERE id < $1 AND state = ANY($2) ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED)
+"""
+
 
 async def insert(tx: Tx, webhook_id: UUID, notice: Notice, body: bytes) -> bool:
     """False: it is here already."""
@@ -47,3 +52,7 @@ async def waiting(tx: Tx, intent_id: str, limit: int) -> list[UUID]:
 
 async def expire(tx: Tx) -> int:
     return await tx.run(EXPIRE, list(LIFE.deadlines()))
+
+
+async def prune(tx: Tx, *, before: UUID, limit: int) -> int:
+    return await tx.run(PRUNE, before, [S.ACTED, S.IGNORED], limit)
