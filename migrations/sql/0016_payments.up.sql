@@ -184,6 +184,7 @@ CREATE POLICY payment_effects_own ON payment_effects USING (visible_org(org_id))
 GRANT SELECT, INSERT ON payment_customers, payments, payment_refunds, payment_effects, webhook_events,
     payment_statements, payment_statement_sums, payment_differences, payment_reconciliations TO :app;
 GRANT DELETE ON webhook_events, payment_statements, payment_reconciliations TO :app;
+GRANT UPDATE (customer_id) ON payment_customers TO :app;
 GRANT UPDATE (amount_micros, objects) ON payment_statement_sums TO :app;
 GRANT UPDATE (state, state_since, due_at, session_id, intent_id, url, refunded_micros, disputed_micros, dispute, failure,
               transaction_id, paid_at, taken_micros, taken_currency, taken_session, taken_intent, accept_by, accept_by_id,

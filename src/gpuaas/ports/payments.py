@@ -10,6 +10,8 @@ from uuid import UUID
 
 import msgspec
 
+from gpuaas.kit.errors import Conflict
+
 
 class CheckoutWanted(msgspec.Struct, frozen=True, kw_only=True):
     """A page on which a payment can be paid. The same payment is asked for with the same words."""
@@ -86,14 +88,18 @@ class NoticeUnreadable(ValueError):
     """It has not the shape the provider's notices have."""
 
 
+class CustomerUnknown(Conflict):
+    """The provider does not know the customer it is asked about: it was deleted, or is of another account there."""
+
+
 class PaymentProvider(Protocol):
     """Raises Unavailable when the outcome is not known, and asking again with the same words is right; Conflict when
     the provider refused."""
 
     name: str
 
-    async def customer_make(self, org_id: UUID) -> str:
-        """The provider's name for an organisation."""
+    async def customer_make(self, org_id: UUID, *, instead_of: str = "") -> str:
+        """The provider's name for an organisation; another one than that which it does not know any more."""
         ...
 
     async def checkout_make(self, wanted: CheckoutWanted) -> Checkout: ...

@@ -1,5 +1,7 @@
 """Topping up: from the wish to the balance, and what becomes of a payment that nobody pays."""
 
+from typing import Any
+
 import pytest
 
 from gpuaas.domains.payments.checkouts import handlers
@@ -131,3 +133,16 @@ async def test_the_portal_is_the_providers_and_its_address_is_shown_once(till: T
     assert made["url"].startswith(till.provider.url)
     again = found(await till.purse.city.ask(till.purse.owner, "POST", path, key=key), 201)
     assert (again["url"], again["already_shown"]) == (None, True)
+
+
+async def test_a_customer_the_provider_does_not_know_any_more_is_made_again(till: Till, superuser: Any):
+    """Its account there was changed, or somebody deleted the customer."""
+    await till.top_up(20)
+    change = "UPDATE payment_customers SET customer_id = $2 WHERE org_id = $1"
+    await superuser.execute(change, till.purse.org_id, "cus_of_another_account")
+    assert (await till.top_up(20))["state"] == "open"
+    await superuser.execute(change, till.purse.org_id, "cus_deleted_there")
+    path = f"/orgs/{till.purse.org_id}/billing-portal"
+    portal = found(await till.purse.city.ask(till.purse.owner, "POST", path), 201)
+    assert portal["url"].startswith(till.provider.url)
+    await till.paid(20)

@@ -16,7 +16,7 @@ class NoPayments(PaymentProvider):
 
     name = "none"
 
-    async def customer_make(self, org_id: UUID) -> str:
+    async def customer_make(self, org_id: UUID, *, instead_of: str = "") -> str:
         _none()
 
     async def checkout_make(self, wanted: CheckoutWanted) -> Checkout:

@@ -15,7 +15,7 @@ from gpuaas.contracts.error_codes import Code
 from gpuaas.infra.payments import stripe_objects as objects
 from gpuaas.kit import log
 from gpuaas.kit.errors import Conflict, Fault, Unavailable
-from gpuaas.ports.payments import Checkout, CheckoutWanted, Dispute, Notice, PaymentProvider, Refunding
+from gpuaas.ports.payments import Checkout, CheckoutWanted, CustomerUnknown, Dispute, Notice, PaymentProvider, Refunding
 
 TIMEOUT_SECONDS = 10.0
 TRIES_AGAIN = 1
@@ -40,9 +40,10 @@ class StripePayments(PaymentProvider):
     async def close(self) -> None:
         await self._http.close_async()  # type: ignore[no-untyped-call] # the library does not say
 
-    async def customer_make(self, org_id: UUID) -> str:
+    async def customer_make(self, org_id: UUID, *, instead_of: str = "") -> str:
         params: Any = {"description": f"organisation {org_id}", "metadata": {"org_id": str(org_id)}}
-        made = await _said(self._client.v1.customers.create_async(params, _keyed(f"customer:{org_id}")))
+        key = _keyed(f"customer:{org_id}:{instead_of}" if instead_of else f"customer:{org_id}")
+        made = await _said(self._client.v1.customers.create_async(params, key))
         return str(made["id"])
 
     async def checkout_make(self, wanted: CheckoutWanted) -> Checkout:
@@ -63,7 +64,8 @@ class StripePayments(PaymentProvider):
             "cancel_url": wanted.return_url,
             "expires_at": int(wanted.expires_at.timestamp()),
         }
-        key = _keyed(f"payment:{wanted.payment_id}")
+        # With another customer it is another request: the first one was refused because there is no such customer.
+        key = _keyed(f"payment:{wanted.payment_id}:{wanted.customer_id}")
         return objects.checkout(await _said(self._client.v1.checkout.sessions.create_async(params, key)))
 
     async def checkout_get(self, checkout_id: str) -> Checkout:
@@ -148,7 +150,8 @@ def _fail(error: stripe.StripeError, *, quietly: bool) -> NoReturn:
             retry_after=RETRY_SECONDS,
         )
     else:
-        fault = Conflict(
+        gone = error.code == "resource_missing" and getattr(error, "param", None) == "customer"
+        fault = (CustomerUnknown if gone else Conflict)(
             Code.PAYMENT_PROVIDER_REFUSED,
             "The payment provider refused this. The operator finds why in the log.",
             log=told,

@@ -110,8 +110,8 @@ async def payment_cancel(cx: OrgContext, payment_id: UUID) -> PaymentView:
 
 
 async def _open_portal(cx: OrgContext) -> str:
-    customer_id = await service.customer_of(cx.db, cx.actor, _provider(cx), cx.org_id)
-    return await _provider(cx).portal_open(customer_id, cx.parts.get(PaymentSite).return_url)
+    url = cx.parts.get(PaymentSite).return_url
+    return await service.portal_open(cx.db, cx.actor, _provider(cx), cx.org_id, url)
 
 
 @operation(

@@ -6,6 +6,8 @@ request is the same payment, even if its first answer was lost."""
 from datetime import timedelta
 from uuid import UUID
 
+import msgspec
+
 from gpuaas.contracts.actor import Actor
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.events.payments import PaymentExpired, PaymentFailed
@@ -18,7 +20,7 @@ from gpuaas.infra.postgres.database import Database
 from gpuaas.infra.postgres.tx import Sight, Tx
 from gpuaas.kit.errors import Conflict, Missing, Refused
 from gpuaas.kit.ids import OrgId, PaymentId, new_id
-from gpuaas.ports.payments import Checkout, CheckoutWanted, PaymentProvider
+from gpuaas.ports.payments import Checkout, CheckoutWanted, CustomerUnknown, PaymentProvider
 from gpuaas.ports.policy import PolicyReader
 
 DUE_BATCH = 200
@@ -88,18 +90,29 @@ async def payment_begin(
         raise Refused(Code.IDEMPOTENCY_KEY_REUSED, "This Idempotency-Key was used with another request. Use a new one.")
     if payment.state is not S.CREATED:
         return payment, None
-    return payment, await provider.checkout_make(
-        CheckoutWanted(
-            payment_id=payment.id,
-            org_id=org_id,
-            customer_id=customer_id,
-            cents=cents,
-            currency=wanted.currency,
-            description="Credit for GPU time",
-            return_url=return_url,
-            expires_at=payment.expires_at,
-        )
+    asked = CheckoutWanted(
+        payment_id=payment.id,
+        org_id=org_id,
+        customer_id=customer_id,
+        cents=cents,
+        currency=wanted.currency,
+        description="Credit for GPU time",
+        return_url=return_url,
+        expires_at=payment.expires_at,
     )
+    try:
+        return payment, await provider.checkout_make(asked)
+    except CustomerUnknown:
+        customer_id = await _customer_again(db, actor, provider, org_id, customer_id)
+        return payment, await provider.checkout_make(msgspec.structs.replace(asked, customer_id=customer_id))
+
+
+async def portal_open(db: Database, actor: Actor, provider: PaymentProvider, org_id: OrgId, return_url: str) -> str:
+    customer_id = await customer_of(db, actor, provider, org_id)
+    try:
+        return await provider.portal_open(customer_id, return_url)
+    except CustomerUnknown:
+        return await provider.portal_open(await _customer_again(db, actor, provider, org_id, customer_id), return_url)
 
 
 async def payment_opened(tx: Tx, payment: Payment, checkout: Checkout | None) -> Payment:
@@ -122,6 +135,14 @@ async def customer_of(db: Database, actor: Actor, provider: PaymentProvider, org
     made = await provider.customer_make(org_id)
     async with db.transaction(sight, f"{actor.kind}:{actor.subject}") as tx:
         await store.customer_keep(tx, org_id, made)
+    return made
+
+
+async def _customer_again(db: Database, actor: Actor, provider: PaymentProvider, org_id: OrgId, unknown: str) -> str:
+    """The account at the provider was changed, or somebody deleted the customer there."""
+    made = await provider.customer_make(org_id, instead_of=unknown)
+    async with db.transaction(Sight(org_id, actor.id), f"{actor.kind}:{actor.subject}") as tx:
+        await store.customer_change(tx, org_id, unknown, made)
     return made
 
 

@@ -69,6 +69,8 @@ CUSTOMER_KEEP = """
 INSERT INTO payment_customers (org_id, customer_id) VALUES ($1, $2) ON CONFLICT (org_id) DO NOTHING
 """
 
+CUSTOMER_CHANGE = "UPDATE payment_customers SET customer_id = $3 WHERE org_id = $1 AND customer_id = $2"
+
 
 async def insert(tx: Tx, new: NewPayment) -> Payment:
     """The row, or the one that the same request has made before."""
@@ -184,3 +186,7 @@ async def accept(tx: Tx, payment_id: PaymentId, transaction_id: TransactionId) -
     row = await tx.row(ACCEPT, payment_id, transaction_id)
     assert row is not None  # noqa: S101 # it is locked, and was in that state
     return decode(Payment, row)
+
+
+async def customer_change(tx: Tx, org_id: OrgId, was: str, customer_id: str) -> None:
+    await tx.run(CUSTOMER_CHANGE, org_id, was, customer_id)
