@@ -3539,6 +3539,15 @@ CREATE TABLE public.payment_reconciliations (
 
 COMMENT ON TABLE public.payment_reconciliations IS 'platform: when the provider''s lists were compared with our books, and what came of it';
 
+CREATE TABLE public.payment_statement_sums (
+    currency text NOT NULL,
+    amount_micros bigint NOT NULL,
+    objects bigint NOT NULL,
+    CONSTRAINT payment_statement_sums_objects_check CHECK ((objects > 0))
+);
+
+COMMENT ON TABLE public.payment_statement_sums IS 'platform: by currency, the sum of what the provider said so long ago that it is not kept';
+
 CREATE TABLE public.payment_statements (
     object_id text NOT NULL,
     kind text NOT NULL,
@@ -3556,10 +3565,16 @@ CREATE VIEW public.payment_sides WITH (security_invoker='true') AS
          SELECT max(payment_reconciliations.began_at) AS at
            FROM public.payment_reconciliations
         ), theirs AS (
-         SELECT payment_statements.currency,
-            sum(payment_statements.amount_micros) AS micros
-           FROM public.payment_statements
-          GROUP BY payment_statements.currency
+         SELECT said.currency,
+            sum(said.amount_micros) AS micros
+           FROM ( SELECT payment_statements.currency,
+                    payment_statements.amount_micros
+                   FROM public.payment_statements
+                UNION ALL
+                 SELECT payment_statement_sums.currency,
+                    payment_statement_sums.amount_micros
+                   FROM public.payment_statement_sums) said
+          GROUP BY said.currency
         ), ours AS (
          SELECT e.currency,
             (- sum(n.amount_micros)) AS micros
@@ -4105,6 +4120,9 @@ ALTER TABLE ONLY public.payment_refunds
 ALTER TABLE ONLY public.payment_refunds
     ADD CONSTRAINT payment_refunds_provider_refund_id_key UNIQUE (provider_refund_id);
 
+ALTER TABLE ONLY public.payment_statement_sums
+    ADD CONSTRAINT payment_statement_sums_pkey PRIMARY KEY (currency);
+
 ALTER TABLE ONLY public.payment_statements
     ADD CONSTRAINT payment_statements_pkey PRIMARY KEY (object_id);
 
@@ -4380,6 +4398,8 @@ CREATE INDEX payment_refunds_by_org ON public.payment_refunds USING btree (org_i
 CREATE INDEX payment_refunds_due ON public.payment_refunds USING btree (due_at) WHERE (due_at IS NOT NULL);
 
 CREATE INDEX payment_refunds_of ON public.payment_refunds USING btree (payment_id);
+
+CREATE INDEX payment_statements_seen ON public.payment_statements USING btree (seen_at);
 
 CREATE INDEX payments_by_org ON public.payments USING btree (org_id, id DESC);
 
@@ -5433,7 +5453,7 @@ GRANT UPDATE(provider_refund_id) ON TABLE public.payment_refunds TO gpuaas_app;
 
 GRANT UPDATE(transaction_id) ON TABLE public.payment_refunds TO gpuaas_app;
 
-GRANT SELECT,INSERT ON TABLE public.webhook_events TO gpuaas_app;
+GRANT SELECT,INSERT,DELETE ON TABLE public.webhook_events TO gpuaas_app;
 
 GRANT UPDATE(state) ON TABLE public.webhook_events TO gpuaas_app;
 
@@ -5637,6 +5657,8 @@ GRANT UPDATE(read_at) ON TABLE public.notifications TO gpuaas_app;
 
 GRANT SELECT,INSERT ON TABLE public.payment_customers TO gpuaas_app;
 
+GRANT UPDATE(customer_id) ON TABLE public.payment_customers TO gpuaas_app;
+
 GRANT SELECT,INSERT ON TABLE public.payment_differences TO gpuaas_app;
 
 GRANT UPDATE(ours_micros) ON TABLE public.payment_differences TO gpuaas_app;
@@ -5649,9 +5671,15 @@ GRANT UPDATE(seen_at) ON TABLE public.payment_differences TO gpuaas_app;
 
 GRANT UPDATE(settled_at) ON TABLE public.payment_differences TO gpuaas_app;
 
-GRANT SELECT,INSERT ON TABLE public.payment_reconciliations TO gpuaas_app;
+GRANT SELECT,INSERT,DELETE ON TABLE public.payment_reconciliations TO gpuaas_app;
 
-GRANT SELECT,INSERT ON TABLE public.payment_statements TO gpuaas_app;
+GRANT SELECT,INSERT ON TABLE public.payment_statement_sums TO gpuaas_app;
+
+GRANT UPDATE(amount_micros) ON TABLE public.payment_statement_sums TO gpuaas_app;
+
+GRANT UPDATE(objects) ON TABLE public.payment_statement_sums TO gpuaas_app;
+
+GRANT SELECT,INSERT,DELETE ON TABLE public.payment_statements TO gpuaas_app;
 
 GRANT UPDATE(payment_id) ON TABLE public.payment_statements TO gpuaas_app;
 
