@@ -504,6 +504,7 @@ async def test_whatever_happens_at_once_nothing_is_charged_that_was_not_usable_a
         await ladder.wait(dice.randrange(2))
         await backdated(ladder.sql, dice.choice(allocations).id, dice.randrange(2) * 4 * HOUR)
         await asyncio.gather(*(anything() for _ in range(6)))
+        await standing.follow(ground.db, ground.fleet.city.policy)
         await ground.run()
         assert await ground.leftovers() == [], number
     for allocation in allocations:
