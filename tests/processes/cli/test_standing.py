@@ -53,7 +53,7 @@ async def test_a_budget_is_set_shown_and_taken_away(ada: Terminal, project: tupl
     name, _ = project
     assert "No project has a budget" in (await ada.run("billing", "budgets", "list")).err
     missing = await ada.run("billing", "budgets", "show", name)
-    assert missing.code == 2
+    assert missing.code == 5
     assert "has no budget" in missing.err
     made = await ada.good("billing", "budgets", "set", name, "--soft", "1000.00", "--hard", "1500.50")
     assert "1500.50" in made
@@ -63,4 +63,4 @@ async def test_a_budget_is_set_shown_and_taken_away(ada: Terminal, project: tupl
         assert (await ada.run("billing", "budgets", "set", name, *bad)).code != 0
     assert "not above" in (await ada.run("billing", "budgets", "set", name, "--soft", "2", "--hard", "1")).err
     assert "gone" in (await ada.run("billing", "budgets", "delete", name, "--yes")).said
-    assert (await ada.run("billing", "budgets", "show", name)).code == 2
+    assert (await ada.run("billing", "budgets", "show", name)).code == 5

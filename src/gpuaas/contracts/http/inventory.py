@@ -14,7 +14,7 @@ Word = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[A-Z
 Region = Annotated[
     str, msgspec.Meta(min_length=1, max_length=40, pattern=r"^[a-z0-9][a-z0-9-]*$(?!\n)", examples=["eu-1"])
 ]
-Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}$(?!\n)", min_length=3, max_length=3, examples=["USD"])]
+Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}$(?!\n)", max_length=3, examples=["USD"])]
 Micros = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000_000, description="Millionths of the currency.")]
 
 

@@ -68,7 +68,9 @@ class PaymentView(Response, frozen=True, kw_only=True):
     state: PaymentState
     state_since: datetime
     due_at: datetime | None
-    """When it ends by itself, if nothing happens."""
+    """When it ends by itself, if nothing happens: later than its page closes, for what was paid in the last minute."""
+    expires_at: datetime
+    """When its page closes."""
     url: str
     """Where it is paid; empty when it cannot be."""
     refunded_micros: int

@@ -46,5 +46,7 @@ def require(
     actor: Actor, permission: Permission, org_id: OrgId | None = None, project_id: ProjectId | None = None
 ) -> None:
     if not permitted(actor, permission, org_id, project_id):
-        ask = "Only a platform role has it." if permission in PLATFORM_ONLY else "Ask an admin or owner."
+        # Without a place it is the platform's: an owner has the same permission, but of his organisation only.
+        platforms = permission in PLATFORM_ONLY or (org_id is None and project_id is None)
+        ask = "Only a platform role has it here." if platforms else "Ask an admin or owner."
         raise Denied(Code.PERMISSION_DENIED, f"This needs the permission {permission}. {ask}")

@@ -33,6 +33,7 @@ ADVICE = {
     "capacity_missing": "Say --queue to wait for it, or see what else there is: gpuaas skus list",
     "quota_exceeded": "See it with: gpuaas quotas list",
     "ssh_key_required": "Add one: gpuaas keys add ~/.ssh/id_ed25519.pub",
+    "permission_denied": "",  # the refusal itself says who has it
     "balance_too_low": "See it with: gpuaas billing balance",
     "budget_spent": "See them with: gpuaas billing budgets list",
     "budget_missing": "See them with: gpuaas billing budgets list",

@@ -56,7 +56,7 @@ def chosen_org(run: Run, given: str | None) -> Chosen:
             run.api.items(identity.org_list(LARGEST_PAGE)),
             lambda item: item.name,
             "organisation",
-            "See yours with: gpuaas orgs list",
+            "See yours with: gpuaas orgs list. Operators name others by id.",
         )
     except ApiError as error:
         if error.status == 403:

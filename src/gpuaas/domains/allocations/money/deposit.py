@@ -11,9 +11,9 @@ def deposit_micros(micros_per_hour: int, minutes: int) -> int:
     return -(-micros_per_hour * minutes // MINUTES_AN_HOUR)
 
 
-def refusal(*, needed: int, available: int, minutes: int, micros_per_hour: int, currency: str) -> str:
-    """Why it cannot be paid for, and what to do."""
-    short = -(-(needed - available) // _CENT) * _CENT
+def refusal(*, needed: int, available: int, minutes: int, micros_per_hour: int, currency: str, least: int) -> str:
+    """Why it cannot be paid for, and what to do: never a payment below the least that is taken."""
+    short = max(least, -(-(needed - available) // _CENT) * _CENT)
     return (
         f"It costs {format_micros(micros_per_hour, currency)} an hour, of which {minutes} minutes are set aside: "
         f"{format_micros(needed, currency)}. Available is {format_micros(available, currency)}. "

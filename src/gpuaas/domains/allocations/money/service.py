@@ -77,11 +77,11 @@ async def require(tx: Tx, policy: PolicyReader, org_id: OrgId, project_id: Proje
     """Refuse what cannot be paid for, before anything is reserved for it."""
     wanted = await offer(tx, policy, org_id, project_id, price, gpus)
     if not wanted.affordable:
-        raise _too_low(wanted)
+        raise _too_low(wanted, policy.number("payments.top_up_min_micros", org_id))
     return wanted
 
 
-def _too_low(wanted: Offer) -> Conflict:
+def _too_low(wanted: Offer, least: int) -> Conflict:
     return Conflict(
         Code.BALANCE_TOO_LOW,
         refusal(
@@ -90,6 +90,7 @@ def _too_low(wanted: Offer) -> Conflict:
             minutes=wanted.hold_minutes,
             micros_per_hour=wanted.micros_per_hour,
             currency=wanted.currency,
+            least=least,
         ),
     )
 
@@ -105,7 +106,7 @@ async def deposit_take(tx: Tx, policy: PolicyReader, allocation: Allocation) -> 
     if wanted.micros_per_hour > 0:  # it may have waited in the queue since it was asked for
         await budgets.refusal(tx, allocation.project_id, price.currency)
     if not wanted.affordable:
-        raise _too_low(wanted)
+        raise _too_low(wanted, policy.number("payments.top_up_min_micros", allocation.org_id))
     if wanted.hold_micros == 0:
         return
     until = clock.now() + _READY + timedelta(seconds=allocation.lease_seconds) + MARGIN

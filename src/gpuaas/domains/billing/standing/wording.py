@@ -19,6 +19,8 @@ def advice(facts: Facts) -> str:
     """One or two sentences."""
     when = "" if facts.due_at is None else f"At {facts.due_at:%Y-%m-%d %H:%M} UTC"
     match facts.rung:
+        case Rung.GOOD if facts.spendable_micros <= 0 and not facts.running:
+            return "Nothing is in the balance, and nothing runs. Top it up to begin something."
         case Rung.GOOD:
             return "There is enough for what runs. Nothing is to be done."
         case Rung.LOW:

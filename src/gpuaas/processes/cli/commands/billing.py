@@ -163,7 +163,7 @@ def money_hold_list(run: Run, *, org: str | None, state: str | None, limit: int,
     REASON,
     YES,
     summary="Change a balance by hand. For operators; a large amount waits for a second one.",
-    examples=['gpuaas billing adjust 25.00 --org acme --reason "goodwill after the outage"'],
+    examples=['gpuaas billing adjust 25.00 --org ORG_ID --reason "goodwill after the outage"'],
 )
 def adjustment_create(run: Run, *, amount: str, org: str | None, currency: str, reason: str, yes: bool) -> None:
     micros, org_id = _micros(amount), names.org(run, org)

@@ -7,7 +7,7 @@ from gpuaas.contracts.http.budgets import BudgetQuery, BudgetSet, BudgetView
 from gpuaas.kit.money import DEFAULT_CURRENCY, NotAnAmount, format_micros, parse_micros
 from gpuaas.processes.cli import names
 from gpuaas.processes.cli.declare import ALL, LIMIT, ORG, YES, Argument, Group
-from gpuaas.processes.cli.failures import UsageError
+from gpuaas.processes.cli.failures import Exit, Stop, UsageError
 from gpuaas.processes.cli.output import Column
 from gpuaas.processes.cli.run import Run
 
@@ -74,14 +74,17 @@ def _found(run: Run, org_id: UUID, project: str, org: str | None, currency: str)
     for one in run.api.send(budgets.budget_list(org_id, query)).items:
         if one.currency == currency:
             return one.id
-    raise UsageError(f"{project} has no budget in {currency}.", "Set one: gpuaas billing budgets set --help")
+    raise Stop(f"{project} has no budget in {currency}.", "Set one: gpuaas billing budgets set --help", Exit.MISSING)
 
 
 def _micros(text: str | None) -> int | None:
     try:
-        return None if text is None else parse_micros(text)
+        found = None if text is None else parse_micros(text)
     except NotAnAmount as error:
         raise UsageError(f"{error}.", "Write 12.50: at most six places.") from None
+    if found is not None and found < 1:
+        raise UsageError("A limit is more than nothing.", "Write 12.50; to end a budget: gpuaas billing budgets delete")
+    return found
 
 
 def _limit(micros: int | None) -> str:

@@ -19,7 +19,7 @@ from gpuaas.processes.cli import names
 from gpuaas.processes.cli.commands.audit import instant
 from gpuaas.processes.cli.commands.ops_books import proven, require
 from gpuaas.processes.cli.declare import ALL, LIMIT, ORG, Argument, Group
-from gpuaas.processes.cli.failures import UsageError
+from gpuaas.processes.cli.failures import Exit, Stop, UsageError
 from gpuaas.processes.cli.output import Column
 from gpuaas.processes.cli.run import Run
 from gpuaas.processes.cli.saving import TO_FILE, save
@@ -152,7 +152,7 @@ def proof_get(run: Run, *, org: str | None) -> None:
         run.out.raw(body)
     else:
         proven(run, found)
-        run.out.note(f"{found.entries} entries were checked.")
+        run.out.note(f"{found.entries} {'entry was' if found.entries == 1 else 'entries were'} checked.")
     require(found)
 
 
@@ -169,7 +169,7 @@ def _id(run: Run, org_id: UUID, text: str) -> UUID:
     for one in run.api.items(invoices.invoice_list(org_id, InvoiceListQuery())):
         if one.number == text:
             return one.id
-    raise UsageError(f"There is no invoice {text}.", "See gpuaas billing invoices list.")
+    raise Stop(f"There is no invoice {text!r}.", "See them with: gpuaas billing invoices list", Exit.MISSING)
 
 
 def _show(run: Run, found: StatementView) -> None:

@@ -31,7 +31,7 @@ COLUMNS: list[Column[PaymentView]] = [
 _SHOWN: list[Column[PaymentView]] = [
     *COLUMNS,
     ("pay at", lambda one: one.url),
-    ("until", lambda one: one.due_at),
+    ("until", lambda one: one.expires_at if one.url else ""),
     ("paid", lambda one: one.paid_at),
     ("transaction", lambda one: one.transaction_id),
     ("at the provider", lambda one: one.session_id),

@@ -55,5 +55,13 @@ def say(run: Run, org_id: UUID, currency: str) -> None:
 
 
 def _said(one: StandingView) -> str:
-    hours = "" if one.runway_seconds is None else f", {one.runway_seconds / HOUR_SECONDS:.1f} hours left"
-    return f"Standing: {one.rung.value}{hours}. {one.advice}"
+    return f"Standing: {one.rung.value}{_left(one.runway_seconds)}. {one.advice}"
+
+
+def _left(seconds: int | None) -> str:
+    """Below an hour in minutes: nobody acts on 0.0 hours."""
+    if not seconds:
+        return ""
+    if seconds < HOUR_SECONDS:
+        return f", {seconds // 60} minutes left" if seconds >= 120 else ", less than two minutes left"
+    return f", {seconds / HOUR_SECONDS:.1f} hours left"

@@ -54,6 +54,9 @@ def _asked(run: Run, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+_NOTHING = "Nothing was charged that fits. What runs is charged by and by: gpuaas billing runway shows what is due."
+
+
 @GROUP.command(
     "usage",
     *_FILTERS,
@@ -68,7 +71,7 @@ def usage_get(run: Run, *, by: str, **filters: Any) -> None:
         run.out.raw(body)
         return
     found = decode(call, body)
-    run.out.table(_columns(found.by), found.lines, empty="Nothing was charged that fits.")
+    run.out.table(_columns(found.by), found.lines, empty=_NOTHING)
     if not found.complete:
         run.out.note("There is more than this: ask for less time, or use `gpuaas billing usage-export`.")
 

@@ -127,7 +127,7 @@ def refund_list(run: Run, *, state: str | None, payment: str | None, org: str | 
         org_id=None if org is None else names.org(run, org),
         payment_id=None if payment is None else payment_id(payment),
     )
-    run.table(payments.refund_list(query), _REFUNDS, limit=limit, all=all, empty="There is no such refund.")
+    run.table(payments.refund_list(query), _REFUNDS, limit=limit, all=all, empty="Nothing was refunded that fits.")
 
 
 @REFUNDS.command("approve", _REFUND, REASON, YES, summary="Have a refund made that somebody else proposed.")

@@ -23,7 +23,7 @@ _CURRENCY = Argument("--currency", default=DEFAULT_CURRENCY, help=f"Default: {DE
     Argument("--until", help="Nothing is stopped or released before: 2026-01-31T08:00Z. Default: a day from now."),
     REASON,
     summary="Do not stop or release anything of an organisation for its empty balance, until an instant.",
-    examples=['gpuaas ops standing pause --org acme --until 2026-01-31 --reason "their transfer is on its way"'],
+    examples=['gpuaas ops standing pause --org ORG_ID --until 2026-01-31 --reason "their transfer is on its way"'],
 )
 def standing_pause(run: Run, *, org: str | None, currency: str, until: str | None, reason: str) -> None:
     ends = instant(until) or clock.now() + timedelta(days=1)
