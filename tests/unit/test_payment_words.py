@@ -89,10 +89,16 @@ def told(kind: str, **about: object) -> bytes:
 
 def test_notices_say_what_they_are_about() -> None:
     payment_id = new_id()
-    paid = notice(told("checkout.session.completed", payment_status="paid", client_reference_id=str(payment_id)))
+    ours = {"payment_id": str(payment_id)}
+    paid = notice(told("checkout.session.completed", payment_status="paid", metadata=ours))
     [found] = paid.about
     assert isinstance(found, Checkout)
     assert (found.paid, found.payment_id, paid.event_id, paid.object_id) == (True, payment_id, "evt_1", "x_1")
+    [theirs] = notice(
+        told("checkout.session.completed", payment_status="paid", client_reference_id=str(payment_id))
+    ).about
+    assert isinstance(theirs, Checkout)
+    assert theirs.payment_id is None, "anybody may say what his page is for; only what we wrote on ours counts"
     [failed] = notice(told("checkout.session.async_payment_failed", status="complete")).about
     assert isinstance(failed, Checkout)
     assert (failed.failed, failed.paid, failed.open) == (True, False, False)
