@@ -56,3 +56,10 @@ def test_no_pattern_of_an_operation_lets_a_last_line_feed_through():
     assert found
     loose = [p for p in found if not (p.startswith("^") and re.search(r"\$\(\?!\\n\)$|\(\?!\[\\s\\S\]\)$|\\Z$", p))]
     assert loose == []
+
+
+@pytest.mark.parametrize(("text", "words"), [("x", "at least 3 characters"), ("x" * 9, "at most 5 characters")])
+def test_who_breaks_a_length_reads_it_in_words(text: str, words: str):
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(text, Annotated[str, msgspec.Meta(min_length=3, max_length=5)])
+    assert in_words(caught.value) == f"Expected {words}"

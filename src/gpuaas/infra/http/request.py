@@ -37,6 +37,7 @@ _CORRELATION = re.compile(rb"^[A-Za-z0-9_.:-]{8,64}$")
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _AT = re.compile(r" - at `(?:key` in `)?\$?\.?(.*?)`$")
 _PATTERN = re.compile(r"`str` matching regex ((['\"]).*\2)")
+_LENGTH = re.compile(r"`str` of length (>=|<=) (\d+)")
 _WORDS = {repr(pattern): words for pattern, words in WORDS.items()}
 _MISSING = re.compile(r"^Object (?:missing required|contains unknown) field `(.*?)`")
 
@@ -171,8 +172,9 @@ def invalid(message: str, field: str, reason: str) -> Refused:
 
 
 def in_words(error: msgspec.ValidationError) -> str:
-    """msgspec's sentence, with what a pattern asks for in place of the pattern."""
-    return _PATTERN.sub(lambda found: _WORDS.get(found[1], "text of another form"), str(error))
+    """msgspec's sentence, with what a pattern or a length asks for in place of it."""
+    text = _PATTERN.sub(lambda found: _WORDS.get(found[1], "text of another form"), str(error))
+    return _LENGTH.sub(lambda found: f"at {'least' if found[1] == '>=' else 'most'} {found[2]} characters", text)
 
 
 def validation_fault(error: msgspec.ValidationError) -> Refused:
