@@ -2,7 +2,6 @@
 it at any rung. Whatever is told twice, late or never."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -460,60 +459,3 @@ async def test_a_meter_that_goes_on_while_it_is_stopped_for_money_is_told(ladder
     told = [row["problem"] for row in await ladder.sql.fetch(look, f"allocation {allocation.id}")]
     await within.rollback()
     assert told == ["is stopped for want of money, and its meter goes on"]
-
-
-async def test_whatever_happens_at_once_nothing_is_charged_that_was_not_usable_and_nothing_is_left(
-    ladder: Ladder,
-) -> None:
-    """Stops, starts, releases, renewals, money that comes and goes, and GPUs that fail and are mended, all together."""
-    dice, ground = random.Random(20_260_228), ladder.ground
-    await ladder.top_up(50)
-    allocations = [await ground.active() for _ in range(6)]
-    machine, sound = ground.machines[0], {200, 202, 409}
-
-    async def says(verb: str, allocation: Allocation, body: dict[str, Any] | None) -> None:
-        answer = await ground.say("POST", f"/{allocation.id}/{verb}", body)
-        assert answer.status_code in sound, answer.text
-
-    async def falls(allocation: Allocation) -> None:
-        for serial in machine.leases.all.get(allocation.id, []):
-            found(await machine.fault(serial, code="XID 79"), 200)
-
-    async def is_mended() -> None:
-        async with ground.db.transaction(EVERYTHING, "test") as tx:
-            await tx.run("UPDATE slot_quarantines SET ended_at = now() WHERE node_id = $1", machine.id)
-        await lifetime.condition_sweep(ladder.parts)
-
-    def anything() -> Any:
-        one = dice.choice(allocations)
-        return dice.choice(
-            (
-                lambda: says("stop", one, {}),
-                lambda: says("start", one, None),
-                lambda: says("renew", one, {}),
-                lambda: falls(one),
-                is_mended,
-                lambda: ladder.top_up(1),
-                lambda: stopping.money_sweep(ladder.parts),
-                lambda: standing.follow(ground.db, ground.fleet.city.policy),
-                ground.fleet.react,
-            )
-        )()
-
-    for number in range(12):
-        await ladder.wait(dice.randrange(2))
-        await backdated(ladder.sql, dice.choice(allocations).id, dice.randrange(2) * 4 * HOUR)
-        await asyncio.gather(*(anything() for _ in range(6)))
-        await standing.follow(ground.db, ground.fleet.city.policy)
-        await ground.run()
-        assert await ground.leftovers() == [], number
-    for allocation in allocations:
-        await says("release", allocation, {"reason": "done"})
-    await is_mended()
-    await ladder.top_up(1_000)
-    await ladder.look()
-    for allocation in allocations:
-        ended = await ladder.read(allocation)
-        cost = await ladder.cost(allocation)
-        assert (ended.state, cost.posted_micros) == (S.RELEASED, cost.micros)
-    assert await ground.leftovers() == []
