@@ -9,7 +9,7 @@ from gpuaas.domains.allocations.lifetime import handlers as lifetime
 from gpuaas.domains.allocations.models import Allocation
 from gpuaas.domains.allocations.stopping import handlers as stopping
 from gpuaas.domains.billing.standing import service as standing
-from tests.flows.test_ladder import HOUR, Ladder, grounds, ladder  # noqa: F401 # fixtures
+from tests.flows.test_ladder import HOUR, Ladder, grounds, ladder  # noqa: F401 # fixtures that pytest finds by name
 from tests.support.fleet import EVERYTHING
 from tests.support.money import backdated
 from tests.support.people import found
