@@ -94,6 +94,7 @@ for _id in (
     "audit_platform_export_jsonl",
     "audit_checkpoint_list",
     "user_list",
+    "org_list_all",
     "issuer_account_list",
     "issuer_key_list",
     "ops_verify",

@@ -14,6 +14,7 @@ from gpuaas.contracts.http.issuer import (
     IssuerKeyList,
     IssuerKeyRotate,
 )
+from gpuaas.contracts.http.orgs import OrgQuery, OrgView
 from gpuaas.contracts.http.outbox import DeadLetterDetail, DeadLetterDiscard, DeadLetterQuery, DeadLetterView
 from gpuaas.contracts.http.sessions import CredentialRevoke, IssuerKeysRefreshed, RevokedCredential
 from gpuaas.contracts.http.users import PlatformRolesSet, UserQuery, UserStateReason, UserView
@@ -33,6 +34,10 @@ def process_stats() -> Call[ProcessStats]:
 
 def user_list(query: UserQuery) -> Call[Page[UserView]]:
     return Call(operation="user_list", method="GET", path="/platform/users", answer=Page[UserView], query=query)
+
+
+def org_list_all(query: OrgQuery) -> Call[Page[OrgView]]:
+    return Call(operation="org_list_all", method="GET", path="/platform/orgs", answer=Page[OrgView], query=query)
 
 
 def user_get(user_id: UUID) -> Call[UserView]:

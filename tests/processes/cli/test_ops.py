@@ -112,3 +112,20 @@ async def test_everything_is_compared_and_what_differs_ends_with_1(admin: Termin
     finally:
         await past_all_walls.execute("DELETE FROM payment_differences WHERE object_id = 'cs_strange'")
     assert (differs.code, "cs_strange" in differs.out) == (1, True)
+
+
+async def test_an_operator_names_organisations_he_is_not_in_and_nobody_else_does(
+    admin: Terminal, live_api: LiveApi, person: Callable[..., Awaitable[Person]]
+):
+    newcomer = Terminal(admin.home / "newcomer")
+    await newcomer.log_in(await person(), "--url", live_api.url)
+    theirs, ours = f"theirs-{new_id().hex[-8:]}", f"ours-{new_id().hex[-8:]}"
+    await newcomer.good("orgs", "create", theirs)
+    await admin.good("orgs", "create", ours)
+    assert theirs in await admin.good("ops", "orgs", "list", "--name", theirs)
+    assert "No such organisation." in (await admin.run("ops", "orgs", "list", "--name", "not-there")).err
+    adjusted = await admin.run("billing", "adjust", "12.50", "--org", theirs, "--reason", "welcome", "--yes")
+    assert adjusted.code == 0, adjusted.said
+    refused = await newcomer.run("billing", "balance", "--org", ours)
+    assert refused.code == 5
+    assert f"There is no organisation '{ours}' that you can see." in refused.err

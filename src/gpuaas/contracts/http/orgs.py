@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from gpuaas.contracts.http.base import Name, Request, Response, Title
+from gpuaas.contracts.http.base import Name, PageQuery, Request, Response, Title
 from gpuaas.contracts.http.patterns import LINE
 from gpuaas.contracts.permissions import Role
 from gpuaas.kit.ids import OrgId, ProjectId
@@ -16,6 +16,10 @@ class OrgCreate(Request, frozen=True, kw_only=True):
     name: Name
     title: Title | None = None
     """What people read; the name, if absent."""
+
+
+class OrgQuery(PageQuery, frozen=True, kw_only=True):
+    name: Name | None = None
 
 
 class OrgUpdate(Request, frozen=True, kw_only=True):

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
 
-from gpuaas.client import identity
+from gpuaas.client import identity, platform
 from gpuaas.client.errors import ApiError
 from gpuaas.contracts.http.base import PageQuery
+from gpuaas.contracts.http.orgs import OrgQuery, OrgView
 from gpuaas.kit.ids import ProjectId
 from gpuaas.kit.paging import MAX_LIMIT
 from gpuaas.processes.cli.config import Chosen
@@ -51,18 +52,29 @@ def chosen_org(run: Run, given: str | None) -> Chosen:
     if saved is not None and saved.name == given:
         return saved
     try:
+        mine = [*run.api.items(identity.org_list(LARGEST_PAGE))]
         found = pick(
             given,
-            run.api.items(identity.org_list(LARGEST_PAGE)),
+            mine if any(item.name == given for item in mine) else _anybodys(run, given),
             lambda item: item.name,
             "organisation",
-            "See yours with: gpuaas orgs list. Operators name others by id.",
+            "See yours with: gpuaas orgs list. Operators see all with: gpuaas ops orgs list",
         )
     except ApiError as error:
         if error.status == 403:
             raise UsageError("This credential cannot look organisations up by name.", "Give the id instead.") from error
         raise
     return Chosen(str(found.id), found.name)
+
+
+def _anybodys(run: Run, name: str) -> list[OrgView]:
+    """Operators name organisations they are not in; nobody else sees them."""
+    try:
+        return run.api.send(platform.org_list_all(OrgQuery(name=name))).items
+    except ApiError as error:
+        if error.status in {403, 422}:
+            return []
+        raise
 
 
 def _only_org(run: Run) -> Chosen:

@@ -2,11 +2,11 @@
 
 from gpuaas.contracts.error_codes import Code
 from gpuaas.contracts.http.base import Done, Page, PageQuery
-from gpuaas.contracts.http.orgs import OrgCreate, OrgUpdate, OrgView
+from gpuaas.contracts.http.orgs import OrgCreate, OrgQuery, OrgUpdate, OrgView
 from gpuaas.contracts.permissions import P
 from gpuaas.domains.identity.orgs import service
 from gpuaas.domains.identity.orgs.models import Org
-from gpuaas.infra.http.context import OrgContext, UserContext
+from gpuaas.infra.http.context import OrgContext, PlatformContext, UserContext
 from gpuaas.infra.http.listing import after, page
 from gpuaas.infra.http.operation import Lane, operation
 from gpuaas.kit.ids import UserId
@@ -27,6 +27,13 @@ def view(org: Org) -> OrgView:
 async def org_list(cx: UserContext, query: PageQuery) -> Page[OrgView]:
     """List the organisations you are a member of."""
     rows = await service.list_of_user(cx.tx, UserId(cx.user_id), after=after(cx, query), limit=query.limit + 1)
+    return page(cx, query, rows, view)
+
+
+@operation("GET", "/platform/orgs", permission=P.USERS_READ, lane=Lane.ADMIN, tag="orgs")
+async def org_list_all(cx: PlatformContext, query: OrgQuery) -> Page[OrgView]:
+    """List all organisations, also personal ones; with `name`, the one of that name."""
+    rows = await service.list_all(cx.tx, name=query.name, after=after(cx, query), limit=query.limit + 1)
     return page(cx, query, rows, view)
 
 

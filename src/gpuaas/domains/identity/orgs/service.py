@@ -18,6 +18,7 @@ from gpuaas.kit.errors import Broken, Conflict
 from gpuaas.kit.ids import OrgId, UserId, new_id
 
 list_of_user = store.list_of_user
+list_all = store.list_all
 lock = store.lock
 _TRIES = 8
 

@@ -15,6 +15,10 @@ MINE = """
 SELECT o.*, m.role FROM org_members m JOIN orgs o ON o.id = m.org_id
 WHERE m.user_id = $1 AND o.deleted_at IS NULL AND o.id > $2 ORDER BY o.id LIMIT $3
 """
+ALL = """
+SELECT o.*, NULL AS role FROM orgs o
+WHERE o.deleted_at IS NULL AND o.id > $1 AND ($2::text IS NULL OR o.name = $2) ORDER BY o.id LIMIT $3
+"""
 GET = """
 SELECT o.*, m.role FROM orgs o LEFT JOIN org_members m ON m.org_id = o.id AND m.user_id = $2
 WHERE o.id = $1 AND o.deleted_at IS NULL
@@ -45,6 +49,10 @@ DELETE = "UPDATE orgs SET deleted_at = now() WHERE id = $1"
 
 async def list_of_user(tx: Tx, user_id: UserId, *, after: UUID, limit: int) -> list[Org]:
     return decode_all(Org, await tx.rows(MINE, user_id, after, limit))
+
+
+async def list_all(tx: Tx, *, name: str | None, after: UUID, limit: int) -> list[Org]:
+    return decode_all(Org, await tx.rows(ALL, after, name, limit))
 
 
 async def get(tx: Tx, org_id: OrgId, asker: UUID | None) -> Org:

@@ -32,6 +32,7 @@ GROUP = Group(
 GROUP.children["dead-letters"] = ops_dead_letters.GROUP
 GROUP.children["emails"] = ops_emails.GROUP
 GROUP.children["users"] = ops_users.USERS
+GROUP.children["orgs"] = ops_users.ORGS
 GROUP.children["issuer"] = ops_users.ISSUER
 GROUP.children |= ops_fleet.GROUP.children
 GROUP.children["flows"] = flows.GROUP

@@ -12,6 +12,7 @@ from gpuaas.contracts.http.issuer import (
     IssuerKeyRotate,
     IssuerKeyView,
 )
+from gpuaas.contracts.http.orgs import OrgQuery, OrgView
 from gpuaas.contracts.http.users import PlatformRolesSet, UserQuery, UserStateReason, UserView
 from gpuaas.contracts.permissions import PlatformRole
 from gpuaas.processes.cli import names
@@ -20,6 +21,14 @@ from gpuaas.processes.cli.output import Column
 from gpuaas.processes.cli.run import Run
 
 USERS = Group("users", "All users of the installation.")
+ORGS = Group("orgs", "Organisations of everybody.")
+_ORG_COLUMNS: list[Column[OrgView]] = [
+    ("name", lambda org: org.name),
+    ("title", lambda org: org.title),
+    ("personal", lambda org: org.personal),
+    ("created", lambda org: org.created_at),
+    ("id", lambda org: org.id),
+]
 ISSUER = Group("issuer", "Logins and signing keys of the built-in issuer.")
 _USER = Argument("user", help="Email address or user id.")
 _EMAIL = Argument("--email", help="Only those of this address.")
@@ -46,6 +55,18 @@ def user_id(run: Run, word: str) -> UUID:
 @USERS.command("list", _EMAIL, LIMIT, ALL, summary="List users.")
 def user_list(run: Run, *, email: str | None, limit: int, all: bool) -> None:
     run.table(platform.user_list(UserQuery(email=email)), _COLUMNS, limit=limit, all=all, empty="No such user.")
+
+
+@ORGS.command(
+    "list",
+    Argument("--name", help="Only the one of this name."),
+    LIMIT,
+    ALL,
+    summary="List all organisations. Commands take their name or id as --org.",
+)
+def org_list_all(run: Run, *, name: str | None, limit: int, all: bool) -> None:
+    call = platform.org_list_all(OrgQuery(name=name))
+    run.table(call, _ORG_COLUMNS, limit=limit, all=all, empty="No such organisation.")
 
 
 @USERS.command("show", _USER, summary="Show a user.")
