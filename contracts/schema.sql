@@ -944,7 +944,7 @@ CREATE FUNCTION public.org_stays() RETURNS trigger
     SET search_path TO 'pg_catalog', 'public', 'pg_temp'
     AS $$
 BEGIN
-    PERFORM ledger_enter(NEW.id);
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(NEW.id, 12)); -- the ledger's turn, whoever may delete it
     IF EXISTS (SELECT FROM ledger_accounts a WHERE a.org_id = NEW.id AND a.kind = 'tenant'
                AND coalesce((ledger_head(a.id)).balance_micros, 0) <> 0)
        OR EXISTS (SELECT FROM meters m WHERE m.org_id = NEW.id AND m.settled_at IS NULL)

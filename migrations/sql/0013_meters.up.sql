@@ -354,7 +354,7 @@ GRANT EXECUTE ON FUNCTION meter_open, meter_close, meter_pause, meter_pause_late
 CREATE FUNCTION org_stays() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp AS $$
 BEGIN
-    PERFORM ledger_enter(NEW.id);
+    PERFORM pg_advisory_xact_lock(uuid_hash_extended(NEW.id, 12)); -- the ledger's turn, whoever may delete it
     IF EXISTS (SELECT FROM ledger_accounts a WHERE a.org_id = NEW.id AND a.kind = 'tenant'
                AND coalesce((ledger_head(a.id)).balance_micros, 0) <> 0)
        OR EXISTS (SELECT FROM meters m WHERE m.org_id = NEW.id AND m.settled_at IS NULL)
