@@ -112,7 +112,7 @@ async def test_what_cannot_be_paid_for_is_refused_at_once_with_what_to_do(ground
     refused = await ground.ask(gpu_count=2)
     assert refusal(refused) == (409, "balance_too_low")
     message = refused.json()["error"]["message"]
-    for told in ("7.20 USD", "60 minutes", "Available is 7.199999 USD", "gpuaas billing top-up 0.01"):
+    for told in ("7.20 USD", "60 minutes", "Available is 7.199999 USD", "gpuaas billing top-up 5.00"):
         assert told in message, message
     enough = UUID(found(await ground.ask(gpu_count=1), 202)["id"])
     await ground.run()
