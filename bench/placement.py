@@ -164,6 +164,12 @@ def _create(ready: Stage) -> Figure:
     return in_turns("placement.create", "creates/s", ours, limit, MIN_CREATE_RATIO)
 
 
+MONEY = """
+SELECT transaction_id FROM ledger_post('credit', 'bench', $1, 'USD', '{tenant,credits}',
+    '{1000000000000,-1000000000000}', NULL, 'bench', NULL, 'bench', 'bench')
+"""
+
+
 async def _prepared(ready: Stage) -> tuple[ProjectId, SkuId]:
     connection = await asyncpg.connect(ready.superuser_url)
     try:
@@ -174,6 +180,8 @@ async def _prepared(ready: Stage) -> tuple[ProjectId, SkuId]:
             [(key, str(value)) for key, value in QUOTAS.items()],
         )
         project_id = await connection.fetchval("SELECT id FROM projects WHERE org_id = $1 LIMIT 1", ready.org_id)
+        await connection.execute("SET app.org_id = '*'")
+        await connection.fetchval(MONEY, ready.org_id)
     finally:
         await connection.close()
     await asyncio.sleep(3)  # until the api has read its policies again
@@ -217,7 +225,8 @@ async def _recorded(ready: Stage, project_id: ProjectId, sku_id: SkuId) -> str:
         )
         await finish(tx, entry, StoredAnswer(ready.account_id, "key", 202, b"b" * 1_000))
         slots = next(args[2] for sql, args in tx.statements if "slots_claim" in sql)
-        known = frozenset({ready.org_id, ready.account_id, project_id, sku_id, made.price_id})
+        price_id = await connection.fetchval("SELECT price_id FROM allocations WHERE id = $1", made.id)
+        known = frozenset({ready.org_id, ready.account_id, project_id, sku_id, price_id})
         instead = {"key": fresh_text("k"), "name": fresh_text("b"), tuple(slots): FIRST_FREE.format(sku=sku_id)}
         # Events are JSON, in which a colon is no variable's.
         statements = [(sql, tuple(map(_plain, args))) for sql, args in tx.statements]
