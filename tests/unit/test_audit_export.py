@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuaas.domains.audit.addresses import shown
-from gpuaas.domains.audit.export import COLUMNS, csv_header, csv_lines, json_lines, neutral
+from gpuaas.domains.audit.export import COLUMNS, csv_header, csv_lines, json_lines
 from gpuaas.domains.audit.models import SealedEntry
+from gpuaas.kit.spreadsheet import neutral
 
 ENTRY = SealedEntry(
     id=UUID(int=1),

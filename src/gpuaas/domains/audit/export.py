@@ -1,12 +1,11 @@
 """Audit rows as files. A cell that a spreadsheet would calculate is made text; a line is always one line."""
 
-import csv
-import io
 from collections.abc import Iterable
 
 import msgspec
 
 from gpuaas.domains.audit.models import SealedEntry
+from gpuaas.kit.spreadsheet import csv_bytes, neutral
 
 COLUMNS = (
     "id",
@@ -26,22 +25,15 @@ COLUMNS = (
     "prev_hash",
     "hash",
 )
-# What a spreadsheet takes for the beginning of a formula, also in its wide forms.
-_FORMULA = frozenset("=+-@\t\r\n|%＝＋－＠")
 _ENCODER = msgspec.json.Encoder()
 
 
-def neutral(cell: str) -> str:
-    """Text that no spreadsheet calculates, whatever a name or reason begins with."""
-    return f"'{cell}" if cell[:1] in _FORMULA or cell.lstrip()[:1] in _FORMULA else cell
-
-
 def csv_header() -> bytes:
-    return _csv([COLUMNS])
+    return csv_bytes([COLUMNS])
 
 
 def csv_lines(entries: Iterable[SealedEntry]) -> bytes:
-    return _csv([neutral(_text(getattr(entry, column))) for column in COLUMNS] for entry in entries)
+    return csv_bytes([neutral(_text(getattr(entry, column))) for column in COLUMNS] for entry in entries)
 
 
 def json_lines(entries: Iterable[SealedEntry]) -> bytes:
@@ -62,9 +54,3 @@ def _text(value: object) -> str:
     if isinstance(value, bytes):
         return value.hex()
     return value if isinstance(value, str) else str(msgspec.to_builtins(value))
-
-
-def _csv(lines: Iterable[Iterable[str]]) -> bytes:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerows(lines)
-    return buffer.getvalue().encode()

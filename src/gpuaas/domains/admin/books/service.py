@@ -64,7 +64,7 @@ async def provider_equations(tx: Tx) -> list[Equation]:
                 currency=currency,
                 left=0 if side is None else side.provider_micros,
                 right=micros + (0 if side is None else side.ledger_micros),
-                note="nothing was compared yet: gpuaas ops reconcile" if not known and not odd else asked,
+                note="no payment was compared yet" if not known and not odd else asked,
                 first=[*rows, *(row for of, row in differing if of == currency)][:MOST_ROWS],
             )
         )

@@ -63,7 +63,7 @@ async def ledger_reverse(
 async def _begin(tx: Tx, actor: Actor, policy: PolicyReader, change: Change) -> Adjustment:
     adjustment_id = AdjustmentId(new_id())
     by_name, by_id = _who(actor)
-    limit = 0 if await moved_the_limit(tx, by_id) else policy.number(LIMIT)
+    limit = await alone_micros(tx, policy, by_id)
     if abs(change.amount_micros) > limit - await store.posted_alone(tx, by_id, change.currency):
         made = await store.insert(tx, adjustment_id, change, by=(by_name, by_id), transaction_id=None)
         tx.emit(
@@ -106,7 +106,12 @@ async def adjustment_approve(
     return made
 
 
-async def moved_the_limit(tx: Tx, user_id: UUID) -> bool:
+async def alone_micros(tx: Tx, policy: PolicyReader, user_id: UUID) -> int:
+    """How much an operator may move alone; whoever changed that within a day, nothing."""
+    return 0 if await _moved_the_limit(tx, user_id) else policy.number(LIMIT)
+
+
+async def _moved_the_limit(tx: Tx, user_id: UUID) -> bool:
     """Whether he changed, within a day, how much he may do alone; so many changes that nobody can tell count as one."""
     since = clock.now() - NEW_OPERATOR
     for action in POLICY_CHANGES:

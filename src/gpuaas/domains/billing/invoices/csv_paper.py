@@ -6,9 +6,9 @@ import io
 from collections.abc import Iterator
 
 from gpuaas.contracts.http.invoices import StatementView
-from gpuaas.domains.audit.export import neutral
 from gpuaas.domains.billing.invoices.models import Document
 from gpuaas.kit.money import format_micros
+from gpuaas.kit.spreadsheet import neutral
 
 COLUMNS = (
     "line",

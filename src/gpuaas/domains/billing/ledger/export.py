@@ -1,12 +1,10 @@
 """Entries of the ledger as CSV: amounts to the last place, no cell that a spreadsheet would calculate."""
 
-import csv
-import io
 from collections.abc import Iterable
 
-from gpuaas.domains.audit.export import neutral
 from gpuaas.domains.billing.ledger.models import Entry
 from gpuaas.kit.money import format_micros
+from gpuaas.kit.spreadsheet import csv_bytes, neutral
 
 COLUMNS = (
     "number",
@@ -24,11 +22,11 @@ COLUMNS = (
 
 
 def csv_header() -> bytes:
-    return _csv([COLUMNS])
+    return csv_bytes([COLUMNS])
 
 
 def csv_lines(entries: Iterable[Entry]) -> bytes:
-    return _csv(_cells(entry) for entry in entries)
+    return csv_bytes(_cells(entry) for entry in entries)
 
 
 def _cells(entry: Entry) -> list[str]:
@@ -46,9 +44,3 @@ def _cells(entry: Entry) -> list[str]:
         str(entry.reverses_id or ""),
         neutral(entry.actor),
     ]
-
-
-def _csv(lines: Iterable[Iterable[str]]) -> bytes:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerows(lines)
-    return buffer.getvalue().encode()

@@ -1,22 +1,20 @@
 """Usage as CSV: a line for each allocation and day; no cell that a spreadsheet would calculate."""
 
-import csv
-import io
 from collections.abc import Iterable
 
-from gpuaas.domains.audit.export import neutral
 from gpuaas.domains.billing.usage.models import Detail
 from gpuaas.kit.money import format_micros
+from gpuaas.kit.spreadsheet import csv_bytes, neutral
 
 COLUMNS = ("day", "project", "sku", "user", "allocation_id", "gpus", "seconds", "amount", "currency")
 
 
 def csv_header() -> bytes:
-    return _csv([COLUMNS])
+    return csv_bytes([COLUMNS])
 
 
 def csv_lines(details: Iterable[Detail]) -> bytes:
-    return _csv(_cells(one) for one in details)
+    return csv_bytes(_cells(one) for one in details)
 
 
 def _cells(one: Detail) -> list[str]:
@@ -32,9 +30,3 @@ def _cells(one: Detail) -> list[str]:
         format_micros(one.micros),
         one.currency,
     ]
-
-
-def _csv(lines: Iterable[Iterable[str]]) -> bytes:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\r\n", quoting=csv.QUOTE_ALL).writerows(lines)
-    return buffer.getvalue().encode()

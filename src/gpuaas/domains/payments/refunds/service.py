@@ -32,7 +32,6 @@ from gpuaas.ports.policy import PolicyReader
 
 HELD_FOR = timedelta(days=3)
 DUE_BATCH = 100
-LIMIT = "billing.adjustment_four_eyes_micros"
 
 refund_list = store.list_all
 
@@ -67,7 +66,7 @@ async def refund_create(
             currency=payment.currency,
             amount_micros=amount,
             reason=wanted.reason,
-            proposed=amount > policy.number(LIMIT) - alone or await adjustments.moved_the_limit(tx, who_id),
+            proposed=amount > await adjustments.alone_micros(tx, policy, who_id) - alone,
             asked_by=who,
             asked_by_id=who_id,
         ),

@@ -124,7 +124,7 @@ async def payment_accept(tx: Tx, actor: Actor, policy: PolicyReader, payment_id:
         raise Conflict(Code.STATE_MOVE_REFUSED, f"The payment is {payment.state}: there is nothing to accept.")
     cents_of(payment.taken_micros, payment.taken_currency)
     assert actor.id is not None  # noqa: S101 # the pipeline admits only actors with an id here
-    limit = 0 if await adjustments.moved_the_limit(tx, actor.id) else policy.number(adjustments.LIMIT)
+    limit = await adjustments.alone_micros(tx, policy, actor.id)
     if payment.taken_micros > limit or payment.accept_by_id is not None:
         if payment.accept_by_id is None:
             who = (actor.email or actor.name, actor.id)
